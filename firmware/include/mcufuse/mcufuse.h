@@ -47,7 +47,7 @@ struct mcufuse_tensor {
 /** One entry of the schedule: a step, or a stage of steps that run row by row. */
 struct mcufuse_step {
 	const char *name;
-	void (*run)(void);
+	void (*run)(void); /**< NULL for the stage that @c feed_row runs */
 	uint32_t macs; /**< multiply-accumulates of one inference */
 };
 
@@ -68,6 +68,8 @@ struct mcufuse_model {
 	void (*feed_row)(const void *row);
 	/** Rows mode: forgets the rows fed so far. NULL when the input is resident. */
 	void (*reset)(void);
+	/** Rows mode: rows fed since the last inference, counted here. NULL when the input is resident. */
+	uint16_t *rows_fed;
 	uint8_t hash[8]; /**< first bytes of the model file's SHA-256 */
 };
 
@@ -75,7 +77,7 @@ struct mcufuse_model {
  * @brief Prepare a network: clears its state.
  *
  * @retval 0 ready
- * @retval -EINVAL @p m is NULL or was not made by this version of mcufuse
+ * @retval -EINVAL @p m is NULL
  */
 int mcufuse_init(const struct mcufuse_model *m);
 
