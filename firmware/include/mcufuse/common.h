@@ -1,0 +1,44 @@
+/*
+ * Copyright (c) 2026 The mcufuse authors
+ * SPDX-License-Identifier: Apache-2.0
+ */
+
+/**
+ * @file
+ * @brief What every kernel header needs: attributes, and which instructions the compiler may use.
+ */
+#ifndef MCUFUSE_COMMON_H_
+#define MCUFUSE_COMMON_H_
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/* A kernel is inlined into the one function that calls it with a constant configuration, which
+ * specialises its loops.
+ */
+#define MF_INLINE   static inline __attribute__((always_inline))
+#define MF_NOINLINE __attribute__((noinline))
+#define MF_UNUSED   __attribute__((unused))
+#define MF_UNROLL   _Pragma("GCC unroll 16")
+
+#if defined(__ARM_FEATURE_DSP) && __ARM_FEATURE_DSP
+#define MF_HAS_DSP 1
+#else
+#define MF_HAS_DSP 0
+#endif
+
+#if defined(__ARM_FEATURE_MVE) && (__ARM_FEATURE_MVE & 1)
+#define MF_HAS_MVE 1
+#else
+#define MF_HAS_MVE 0
+#endif
+
+/** @brief @p x limited to [@p lo, @p hi]. */
+MF_INLINE int32_t mf_clamp(int32_t x, int32_t lo, int32_t hi)
+{
+	return x < lo ? lo : (x > hi ? hi : x);
+}
+
+#endif /* MCUFUSE_COMMON_H_ */
