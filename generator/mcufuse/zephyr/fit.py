@@ -1,0 +1,219 @@
+# Copyright (c) 2026 The mcufuse authors
+# SPDX-License-Identifier: Apache-2.0
+"""Before anything is compiled: does the plan fit into the board, and where do arena and weights go?
+
+A step of the build (firmware/cmake/mcufuse.cmake), after the generator and before the compiler:
+
+    report.json, other reports, .config, edt.pickle  ->  cflags   what the compiler gets for the network
+                                                         fit.json  what was found, for the reports
+
+What is known here are the sizes of the plan. The code is not compiled yet and Zephyr is not linked
+yet, so a plan that passes may still fail the check of the ELF; one that fails here can never fit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ..errors import EXIT_OK, EXIT_USER, Problems, UserError
+from .devicetree import Memory, Region, read_memory
+from .dotconfig import DotConfig, read_dotconfig
+
+__all__ = ["Demand", "Placement", "check_fit", "main", "resolve_placement"]
+
+# No Zephyr image is smaller: the smallest measured takes 6,769 B of flash and 2,151 B of RAM
+# (qemu_cortex_m3, everything optional off). A floor, not an estimate.
+ZEPHYR_FLASH_FLOOR = 4096
+ZEPHYR_RAM_FLOOR = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """Bytes that a network's plan needs, and where its configuration wants them."""
+
+    name: str
+    arena: int
+    state: int
+    weights: int
+    arena_place: str = ""  # region name, "" for the default
+    weights_place: str = ""
+
+    @classmethod
+    def from_report(cls, report: Mapping[str, Any]) -> Demand:
+        """Takes the sizes from a report.json."""
+        placement = report.get("placement", {})
+        return cls(
+            name=report["name"],
+            arena=report["arena_bytes"],
+            state=report["state_bytes"],
+            weights=report["weights_bytes"],
+            arena_place=_region_of(placement.get("arena", ""), (".bss", ".noinit")),
+            weights_place=_region_of(placement.get("weights", ""), (".rodata",)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The linker regions that were chosen; empty: Zephyr's RAM and flash."""
+
+    arena: str = ""
+    weights: str = ""
+
+    def cflags(self) -> list[str]:
+        """What the compiler needs to follow (include/mcufuse/placement.h)."""
+        flags = []
+        if self.arena:
+            flags.append(f'-DMCUFUSE_ARENA_SECTION=\\"{self.arena}\\"')
+        if self.weights:
+            flags.append(f'-DMCUFUSE_WEIGHTS_SECTION=\\".mcufuse_weights_{self.weights}\\"')
+        return flags
+
+
+def _region_of(place: str, defaults: Sequence[str]) -> str:
+    return "" if place in defaults else place
+
+
+def resolve_placement(demand: Demand, memory: Memory, place: str) -> Placement:
+    """Where `demand` goes: its configuration first, then the chosen nodes, then the default.
+
+    Raises `UserError` for a region that does not exist, that Zephyr uses itself (two linker regions
+    over the same bytes are linked on top of each other without a word), or that loses weights at reset.
+    """
+    found = Problems()
+    arena = _pick(demand.arena_place, memory.chosen_arena, memory, found, f"{place}: placement.arena", "mcufuse,arena")
+    weights = _pick(
+        demand.weights_place, memory.chosen_weights, memory, found, f"{place}: placement.weights", "mcufuse,weights"
+    )
+    if weights is not None and weights.is_ram:
+        found.add(
+            f"region {weights.name} ({weights.path}) is RAM, which holds no constants after a reset",
+            place=f"{place}: weights",
+            hint="choose a region that the flash tool writes; to copy weights to RAM at boot, "
+            "use zephyr_code_relocate(LIBRARY mcufuse_model_<name> LOCATION <region>_RODATA)",
+        )
+    found.raise_if_any()
+    return Placement(arena.name if arena else "", weights.name if weights else "")
+
+
+def _pick(wanted: str, chosen: str, memory: Memory, found: Problems, key: str, property_: str) -> Region | None:
+    if not wanted and not chosen:
+        return None
+    known = ", ".join(r.name for r in memory.regions if r.name and not _zephyrs(r, memory))
+    if wanted:
+        region, key = memory.by_name(wanted) or memory.by_path(wanted), f"{key}: {wanted}"
+    else:
+        region, key = memory.by_path(chosen), f"chosen {property_} = {chosen}"
+    if region is None or not region.name:
+        found.add(
+            "not a linker region of this board",
+            place=key,
+            hint=f"regions to choose from: {known}"
+            if known
+            else 'this board has none; add a node with compatible = "zephyr,memory-region", "mmio-sram" in an overlay',
+        )
+        return None
+    user = _zephyrs(region, memory)
+    if user:
+        found.add(
+            f"shares memory with {user}, which Zephyr fills itself; the linker would put both on top of each other",
+            place=key,
+            hint=(f"choose another region ({known})" if known else "leave the placement out")
+            + ", or shrink Zephyr's by an overlay",
+        )
+        return None
+    return region
+
+
+def _zephyrs(region: Region, memory: Memory) -> str:
+    """The chosen node that overlaps `region`, "" if there is none."""
+    for label, used in (("chosen zephyr,sram", memory.sram), ("chosen zephyr,flash", memory.flash)):
+        if used is not None and region.overlaps(used):
+            return f"{label} ({used.path})"
+    return ""
+
+
+def check_fit(
+    demands: Sequence[tuple[Demand, Placement]], config: DotConfig, memory: Memory, place: str
+) -> dict[str, dict[str, int]]:
+    """Sums up what all networks of the image need of each memory; raises `UserError` where it cannot fit.
+
+    Returns, for each memory, its size and what the networks need of it, in bytes.
+    """
+    ram, flash = "RAM", "FLASH" if config.flag("XIP") else "RAM"
+    sizes = {ram: memory.sram.size if memory.sram else config.sram_bytes, "FLASH": config.flash_bytes}
+    sizes |= {r.name: r.size for r in memory.regions if r.name}
+    floors = {"RAM": ZEPHYR_RAM_FLOOR, "FLASH": ZEPHYR_FLASH_FLOOR}
+    needs: dict[str, list[tuple[str, int]]] = {}
+    for demand, placement in demands:
+        needs.setdefault(placement.arena or ram, []).append((f"arena of {demand.name}", demand.arena))
+        needs.setdefault(ram, []).append((f"state of {demand.name}", demand.state))
+        needs.setdefault(placement.weights or flash, []).append((f"weights of {demand.name}", demand.weights))
+    found = Problems()
+    for name, parts in needs.items():
+        size, need = sizes.get(name, 0), sum(n for _, n in parts)
+        room = size - floors.get(name, 0)
+        if size and need > room:
+            listed = " + ".join(f"{what} {n:,} B" for what, n in sorted(parts, key=lambda p: -p[1]) if n)
+            floor = f" less the {floors[name]:,} B that Zephyr takes at least" if name in floors else ""
+            found.add(
+                f"{listed} do not fit into {name} of {config.text('BOARD_TARGET') or config.text('BOARD')}: "
+                f"{size:,} B{floor}; {need - room:,} B too much",
+                place=place,
+                hint=_hint(name),
+            )
+    found.raise_if_any()
+    return {n: {"size": sizes.get(n, 0), "networks": sum(b for _, b in parts)} for n, parts in needs.items()}
+
+
+def _hint(name: str) -> str:
+    if name == "FLASH":
+        return "a board with more flash, a smaller network, or weights in another region (placement.weights)"
+    return "optimize: ram, input: {mode: rows}, a smaller network, or the arena in another region (placement.arena)"
+
+
+def _write_if_changed(path: Path, text: str) -> None:
+    if not path.is_file() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
+
+
+def _run(args: argparse.Namespace) -> None:
+    config = read_dotconfig(args.dotconfig)
+    memory = read_memory(args.edt, args.zephyr_base)
+    reports = [json.loads(path.read_text(encoding="utf-8")) for path in (*args.others, args.report)]
+    demands = [Demand.from_report(report) for report in reports]
+    placed = [(demand, resolve_placement(demand, memory, str(args.config))) for demand in demands]
+    usage = check_fit(placed, config, memory, str(args.config))
+    placement = placed[-1][1]
+    cflags = [*reports[-1].get("cflags", ["-O2"]), *placement.cflags()]
+    _write_if_changed(args.out / "cflags", "\n".join(cflags) + "\n")
+    fit = {"name": demands[-1].name, "placement": asdict(placement), "memory": usage}
+    _write_if_changed(args.out / "fit.json", json.dumps(fit, indent=2, sort_keys=True) + "\n")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The build's entry: `python -m mcufuse.zephyr.fit REPORT ... -o DIR`."""
+    parser = argparse.ArgumentParser(prog="python -m mcufuse.zephyr.fit", description=__doc__)
+    parser.add_argument("report", type=Path)
+    parser.add_argument("--others", type=Path, nargs="*", default=[], help="reports of networks already in the image")
+    parser.add_argument("--config", type=Path, required=True, help="the network's YAML, for messages")
+    parser.add_argument("--dotconfig", type=Path, required=True)
+    parser.add_argument("--edt", type=Path, required=True)
+    parser.add_argument("--zephyr-base", type=Path, required=True)
+    parser.add_argument("-o", dest="out", type=Path, required=True)
+    try:
+        _run(parser.parse_args(argv))
+    except UserError as error:
+        for problem in error.problems:
+            print(f"mcufuse: {problem}", file=sys.stderr)
+        return EXIT_USER
+    return EXIT_OK
+
+
+if __name__ == "__main__":
+    sys.exit(main())
