@@ -1,0 +1,17 @@
+# Copyright (c) 2026 The mcufuse authors
+# SPDX-License-Identifier: Apache-2.0
+"""The subcommands, in the order in which `mcufuse -h` lists them."""
+
+from __future__ import annotations
+
+from . import compile as compile_command
+from . import doctor, version
+from .base import Command
+
+__all__ = ["COMMANDS"]
+
+COMMANDS: tuple[Command, ...] = (
+    compile_command.COMMAND,
+    doctor.COMMAND,
+    version.COMMAND,
+)
