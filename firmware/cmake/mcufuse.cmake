@@ -11,8 +11,8 @@ set(MCUFUSE_GENERATOR_DIR ${_mcufuse_cmake_dir}/../../generator
 function(_mcufuse_config_name config out)
   set(name "")
   if(EXISTS ${config})
-    file(STRINGS ${config} line REGEX "^name:[ \t]*[A-Za-z_]" LIMIT_COUNT 1)
-    string(REGEX REPLACE "^name:[ \t]*([A-Za-z0-9_]+).*" "\\1" name "${line}")
+    file(STRINGS ${config} line REGEX "^name:[ \t]*[\"']?[A-Za-z_]" LIMIT_COUNT 1)
+    string(REGEX REPLACE "^name:[ \t]*[\"']?([A-Za-z0-9_]+).*" "\\1" name "${line}")
   endif()
   if(NOT name)
     cmake_path(GET config STEM LAST_ONLY name)
@@ -77,16 +77,18 @@ function(mcufuse_add_model target config)
     VERBATIM)
 
   # Networks that came before in this image use memory, too.
+  get_property(others GLOBAL PROPERTY mcufuse_others)
   get_property(reports GLOBAL PROPERTY mcufuse_reports)
   add_custom_command(
     OUTPUT ${dir}/cflags ${dir}/fit.json
-    COMMAND ${python} -m mcufuse.zephyr.fit ${dir}/report.json --others ${reports}
+    COMMAND ${python} -m mcufuse.zephyr.fit ${dir}/report.json ${others}
             --config ${config} --dotconfig ${DOTCONFIG} --edt ${EDT_PICKLE}
             --zephyr-base ${ZEPHYR_BASE} -o ${dir}
     DEPENDS ${dir}/report.json ${reports} ${DOTCONFIG} ${EDT_PICKLE}
             ${MCUFUSE_GENERATOR_DIR}/mcufuse/zephyr/fit.py
     COMMENT "mcufuse: fitting ${arg_NAME} into ${BOARD}${BOARD_QUALIFIERS}"
     VERBATIM)
+  set_property(GLOBAL APPEND PROPERTY mcufuse_others --other ${dir}/report.json ${config})
   set_property(GLOBAL APPEND PROPERTY mcufuse_reports ${dir}/report.json)
   add_custom_target(mcufuse_gen_${arg_NAME} DEPENDS ${sources} ${headers} ${dir}/fit.json)
   add_dependencies(zephyr_generated_headers mcufuse_gen_${arg_NAME})

@@ -10,7 +10,6 @@ from __future__ import annotations
 import pickle
 import re
 import sys
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ class Region:
     address: int
     size: int  # bytes
     is_ram: bool  # compatible with mmio-sram: content is lost at reset
+    labels: tuple[str, ...] = ()  # ("sram1",)
 
     def overlaps(self, other: Region) -> bool:
         """Whether the two share at least one byte."""
@@ -45,13 +45,12 @@ class Memory:
     chosen_arena: str  # node path of chosen mcufuse,arena, "" if there is none
     chosen_weights: str
 
-    def by_path(self, path: str) -> Region | None:
-        """The linker region of node `path`."""
-        return next((r for r in self.regions if r.path == path), None)
-
-    def by_name(self, name: str) -> Region | None:
-        """The linker region called `name`."""
-        return next((r for r in self.regions if r.name == name), None)
+    def find(self, place: str) -> Region | None:
+        """The linker region that `place` names: its name "SRAM1", label "&sram1" or path "/soc/memory@20010000"."""
+        for region in self.regions:
+            if place in (region.name, region.path, *(f"&{label}" for label in region.labels)):
+                return region
+        return None
 
 
 def read_memory(pickle_path: Path, zephyr_base: Path) -> Memory:
@@ -60,10 +59,12 @@ def read_memory(pickle_path: Path, zephyr_base: Path) -> Memory:
     sys.path.insert(0, source)
     try:
         with pickle_path.open("rb") as file:
-            edt: Any = pickle.load(file)  # made by this very build
+            edt: Any = pickle.load(file)  # noqa: S301 - made by this very build
     except (OSError, ImportError, pickle.UnpicklingError, AttributeError, EOFError) as error:
         raise UserError(
-            f"cannot read the devicetree: {error}", place=str(pickle_path), hint="configure the build again (west build -c)"
+            f"cannot read the devicetree: {error}",
+            place=str(pickle_path),
+            hint="configure the build again (west build -c)",
         ) from error
     finally:
         sys.path.remove(source)
@@ -96,14 +97,11 @@ def _region(node: Any) -> Region | None:
         name=_token(prop.val) if prop is not None else "",
         address=int(node.regs[0].addr or 0),
         size=int(node.regs[0].size),
-        is_ram="mmio-sram" in _strings(node.compats),
+        is_ram="mmio-sram" in node.compats,
+        labels=tuple(node.labels),
     )
 
 
 def _token(name: str) -> str:
     """`name` as DT_STRING_TOKEN makes it, which is what the linker script calls the region."""
     return re.sub(r"[^A-Za-z0-9_]", "_", name)
-
-
-def _strings(values: Iterable[Any]) -> list[str]:
-    return [str(value) for value in values]

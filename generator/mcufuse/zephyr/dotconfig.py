@@ -72,7 +72,7 @@ class DotConfig:
         if not self.flag("XIP"):
             return self.sram_bytes
         load = self.number("FLASH_LOAD_SIZE")
-        return load if load else self.number("FLASH_SIZE") * _KIB - self.number("FLASH_LOAD_OFFSET")
+        return load or self.number("FLASH_SIZE") * _KIB - self.number("FLASH_LOAD_OFFSET")
 
     @property
     def main_stack_bytes(self) -> int:

@@ -21,16 +21,25 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ..config import Config, load_config
 from ..errors import EXIT_OK, EXIT_USER, Problems, UserError
 from .devicetree import Memory, Region, read_memory
 from .dotconfig import DotConfig, read_dotconfig
 
-__all__ = ["Demand", "Placement", "check_fit", "main", "resolve_placement"]
+__all__ = ["Demand", "Placement", "Spot", "check_fit", "main", "resolve_placement"]
 
 # No Zephyr image is smaller: the smallest measured takes 6,769 B of flash and 2,151 B of RAM
 # (qemu_cortex_m3, everything optional off). A floor, not an estimate.
 ZEPHYR_FLASH_FLOOR = 4096
 ZEPHYR_RAM_FLOOR = 1024
+
+_KEYS = ("arena", "weights")
+_DEFAULTS = {"arena": ".bss", "weights": ".rodata"}
+_NO_REGION = 'this board has none; add a node with compatible = "zephyr,memory-region", "mmio-sram" in an overlay'
+_RAM_WEIGHTS = (
+    "choose a region that the flash tool writes; to copy weights to RAM at boot, "
+    "use zephyr_code_relocate(LIBRARY mcufuse_model_<name> LOCATION <region>_RODATA)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,93 +50,81 @@ class Demand:
     arena: int
     state: int
     weights: int
-    arena_place: str = ""  # region name, "" for the default
+    arena_place: str = ""  # section, region or node as the configuration has it; "" if it says nothing
     weights_place: str = ""
+    file: str = ""  # the configuration, for messages
 
     @classmethod
-    def from_report(cls, report: Mapping[str, Any]) -> Demand:
-        """Takes the sizes from a report.json."""
-        placement = report.get("placement", {})
+    def from_files(cls, report: Mapping[str, Any], config: Config) -> Demand:
+        """Takes the sizes from a report.json and the places from the network's configuration."""
+        said = {key: getattr(config.placement, key) if f"placement.{key}" in config.marks else "" for key in _KEYS}
         return cls(
             name=report["name"],
             arena=report["arena_bytes"],
             state=report["state_bytes"],
             weights=report["weights_bytes"],
-            arena_place=_region_of(placement.get("arena", ""), (".bss", ".noinit")),
-            weights_place=_region_of(placement.get("weights", ""), (".rodata",)),
+            arena_place=said["arena"],
+            weights_place=said["weights"],
+            file=str(config.path),
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
-    """The linker regions that were chosen; empty: Zephyr's RAM and flash."""
+class Spot:
+    """Where one object goes: the section that the compiler is told, and the linker region that holds it."""
 
-    arena: str = ""
-    weights: str = ""
+    section: str = ""  # "": the compiler's own choice
+    region: str = ""  # "": Zephyr's RAM or flash
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where the arena and the weights of one network go."""
+
+    arena: Spot = Spot()
+    weights: Spot = Spot()
 
     def cflags(self) -> list[str]:
-        """What the compiler needs to follow (include/mcufuse/placement.h)."""
-        flags = []
-        if self.arena:
-            flags.append(f'-DMCUFUSE_ARENA_SECTION=\\"{self.arena}\\"')
-        if self.weights:
-            flags.append(f'-DMCUFUSE_WEIGHTS_SECTION=\\".mcufuse_weights_{self.weights}\\"')
-        return flags
+        """What the compiler needs to follow (include/mcufuse/placement.h), as in a gcc response file."""
+        spots = (("ARENA", self.arena), ("WEIGHTS", self.weights))
+        return [f'-DMCUFUSE_{key}_SECTION=\\"{spot.section}\\"' for key, spot in spots if spot.section]
 
 
-def _region_of(place: str, defaults: Sequence[str]) -> str:
-    return "" if place in defaults else place
-
-
-def resolve_placement(demand: Demand, memory: Memory, place: str) -> Placement:
+def resolve_placement(demand: Demand, memory: Memory) -> Placement:
     """Where `demand` goes: its configuration first, then the chosen nodes, then the default.
 
     Raises `UserError` for a region that does not exist, that Zephyr uses itself (two linker regions
     over the same bytes are linked on top of each other without a word), or that loses weights at reset.
     """
     found = Problems()
-    arena = _pick(demand.arena_place, memory.chosen_arena, memory, found, f"{place}: placement.arena", "mcufuse,arena")
-    weights = _pick(
-        demand.weights_place, memory.chosen_weights, memory, found, f"{place}: placement.weights", "mcufuse,weights"
-    )
-    if weights is not None and weights.is_ram:
-        found.add(
-            f"region {weights.name} ({weights.path}) is RAM, which holds no constants after a reset",
-            place=f"{place}: weights",
-            hint="choose a region that the flash tool writes; to copy weights to RAM at boot, "
-            "use zephyr_code_relocate(LIBRARY mcufuse_model_<name> LOCATION <region>_RODATA)",
-        )
+    arena = _spot(demand, "arena", demand.arena_place, memory.chosen_arena, memory, found)
+    weights = _spot(demand, "weights", demand.weights_place, memory.chosen_weights, memory, found)
     found.raise_if_any()
-    return Placement(arena.name if arena else "", weights.name if weights else "")
+    if weights.region:
+        weights = Spot(f".mcufuse_weights_{weights.region}", weights.region)  # firmware/linker/mcufuse_weights.ld
+    return Placement(arena, weights)
 
 
-def _pick(wanted: str, chosen: str, memory: Memory, found: Problems, key: str, property_: str) -> Region | None:
+def _spot(demand: Demand, what: str, wanted: str, chosen: str, memory: Memory, found: Problems) -> Spot:
+    if wanted.startswith("."):
+        return Spot("" if wanted == _DEFAULTS[what] else wanted)
     if not wanted and not chosen:
-        return None
-    known = ", ".join(r.name for r in memory.regions if r.name and not _zephyrs(r, memory))
-    if wanted:
-        region, key = memory.by_name(wanted) or memory.by_path(wanted), f"{key}: {wanted}"
-    else:
-        region, key = memory.by_path(chosen), f"chosen {property_} = {chosen}"
+        return Spot()
+    key = f"{demand.file}: placement.{what}: {wanted}" if wanted else f"devicetree: chosen mcufuse,{what} = {chosen}"
+    region = memory.find(wanted or chosen)
+    free = ", ".join(r.name for r in memory.regions if r.name and not _zephyrs(r, memory))
     if region is None or not region.name:
-        found.add(
-            "not a linker region of this board",
-            place=key,
-            hint=f"regions to choose from: {known}"
-            if known
-            else 'this board has none; add a node with compatible = "zephyr,memory-region", "mmio-sram" in an overlay',
-        )
-        return None
+        hint = f"regions to choose from: {free}" if free else _NO_REGION
+        found.add("not a linker region of this board", place=key, hint=hint)
+        return Spot()
     user = _zephyrs(region, memory)
     if user:
-        found.add(
-            f"shares memory with {user}, which Zephyr fills itself; the linker would put both on top of each other",
-            place=key,
-            hint=(f"choose another region ({known})" if known else "leave the placement out")
-            + ", or shrink Zephyr's by an overlay",
-        )
-        return None
-    return region
+        hint = f"choose another region ({free})" if free else "leave the placement out"
+        message = f"shares memory with {user}, which Zephyr fills itself: both would be linked on top of each other"
+        found.add(message, place=key, hint=f"{hint}, or shrink Zephyr's part with an overlay")
+    elif what == "weights" and region.is_ram:
+        found.add(f"{region.name} is RAM, which holds no constants after a reset", place=key, hint=_RAM_WEIGHTS)
+    return Spot(region.name, region.name)
 
 
 def _zephyrs(region: Region, memory: Memory) -> str:
@@ -151,9 +148,9 @@ def check_fit(
     floors = {"RAM": ZEPHYR_RAM_FLOOR, "FLASH": ZEPHYR_FLASH_FLOOR}
     needs: dict[str, list[tuple[str, int]]] = {}
     for demand, placement in demands:
-        needs.setdefault(placement.arena or ram, []).append((f"arena of {demand.name}", demand.arena))
+        needs.setdefault(placement.arena.region or ram, []).append((f"arena of {demand.name}", demand.arena))
         needs.setdefault(ram, []).append((f"state of {demand.name}", demand.state))
-        needs.setdefault(placement.weights or flash, []).append((f"weights of {demand.name}", demand.weights))
+        needs.setdefault(placement.weights.region or flash, []).append((f"weights of {demand.name}", demand.weights))
     found = Problems()
     for name, parts in needs.items():
         size, need = sizes.get(name, 0), sum(n for _, n in parts)
@@ -182,15 +179,20 @@ def _write_if_changed(path: Path, text: str) -> None:
         path.write_text(text, encoding="utf-8")
 
 
+def _demand(report: Path, config: Path) -> Demand:
+    return Demand.from_files(json.loads(report.read_text(encoding="utf-8")), load_config(config))
+
+
 def _run(args: argparse.Namespace) -> None:
     config = read_dotconfig(args.dotconfig)
     memory = read_memory(args.edt, args.zephyr_base)
-    reports = [json.loads(path.read_text(encoding="utf-8")) for path in (*args.others, args.report)]
-    demands = [Demand.from_report(report) for report in reports]
-    placed = [(demand, resolve_placement(demand, memory, str(args.config))) for demand in demands]
+    others = [_demand(Path(report), Path(yaml)) for report, yaml in args.other]
+    demands = [*others, _demand(args.report, args.config)]
+    placed = [(demand, resolve_placement(demand, memory)) for demand in demands]
     usage = check_fit(placed, config, memory, str(args.config))
     placement = placed[-1][1]
-    cflags = [*reports[-1].get("cflags", ["-O2"]), *placement.cflags()]
+    report = json.loads(args.report.read_text(encoding="utf-8"))
+    cflags = [*report.get("cflags", ["-O2"]), *placement.cflags()]
     _write_if_changed(args.out / "cflags", "\n".join(cflags) + "\n")
     fit = {"name": demands[-1].name, "placement": asdict(placement), "memory": usage}
     _write_if_changed(args.out / "fit.json", json.dumps(fit, indent=2, sort_keys=True) + "\n")
@@ -200,8 +202,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The build's entry: `python -m mcufuse.zephyr.fit REPORT ... -o DIR`."""
     parser = argparse.ArgumentParser(prog="python -m mcufuse.zephyr.fit", description=__doc__)
     parser.add_argument("report", type=Path)
-    parser.add_argument("--others", type=Path, nargs="*", default=[], help="reports of networks already in the image")
-    parser.add_argument("--config", type=Path, required=True, help="the network's YAML, for messages")
+    parser.add_argument(
+        "--other",
+        nargs=2,
+        action="append",
+        default=[],
+        metavar=("REPORT", "CONFIG"),
+        help="a network already in the image",
+    )
+    parser.add_argument("--config", type=Path, required=True, help="the network's YAML")
     parser.add_argument("--dotconfig", type=Path, required=True)
     parser.add_argument("--edt", type=Path, required=True)
     parser.add_argument("--zephyr-base", type=Path, required=True)

@@ -1,0 +1,107 @@
+# Copyright (c) 2026 The mcufuse authors
+# SPDX-License-Identifier: Apache-2.0
+"""Finds Zephyr and a compiler for it, and lays out a workspace where there is only a source tree.
+
+`make_workspace` is for tests and for `make demo`: symbolic links beside a manifest that imports nothing, so
+that neither the network nor a git history is needed, and the tree that it points to stays untouched:
+
+    topdir/.west/config        manifest = manifest/west.yml
+    topdir/manifest/west.yml   names the projects below
+    topdir/zephyr -> ...       topdir/modules/hal/cmsis_6 -> ...       topdir/mcufuse -> this repository
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from ..doctor import find_zephyr_base
+from ..errors import UserError
+from ..paths import checkout_dir
+
+__all__ = ["make_workspace", "repository", "toolchain_env", "zephyr_base"]
+
+_SDK_PLACES = ("~", "~/.local", "~/.local/opt", "~/bin", "/opt", "/usr", "/usr/local")  # as FindZephyr-sdk.cmake looks
+
+
+def repository() -> Path:
+    """The checkout of mcufuse; the Zephyr side needs its firmware/, boards/ and twister-tests/."""
+    top = checkout_dir()
+    if top is None:
+        raise UserError(
+            "this is an installed package, without the Zephyr module",
+            hint="clone the repository and use it as a Zephyr module (docs/zephyr.md)",
+        )
+    return top
+
+
+def zephyr_base() -> Path:
+    """Zephyr's tree: $ZEPHYR_BASE, else ~/zephyrproject/zephyr, ...; raises `UserError` when there is none."""
+    base = find_zephyr_base()
+    if base is None:
+        raise UserError("no Zephyr found", hint="set ZEPHYR_BASE, or run west from a Zephyr workspace (mcufuse doctor)")
+    return base
+
+
+def toolchain_env(environment: Mapping[str, str]) -> dict[str, str]:
+    """`environment`, with Debian's arm-none-eabi-gcc named to Zephyr when nothing else is.
+
+    A toolchain that the user named, or an installed Zephyr SDK, comes first.
+    """
+    env = dict(environment)
+    named = any(env.get(key) for key in ("ZEPHYR_TOOLCHAIN_VARIANT", "ZEPHYR_SDK_INSTALL_DIR", "CROSS_COMPILE"))
+    gcc = shutil.which("arm-none-eabi-gcc", path=env.get("PATH"))
+    if named or gcc is None or _has_sdk():
+        return env
+    env["ZEPHYR_TOOLCHAIN_VARIANT"] = "gnuarmemb"
+    env["GNUARMEMB_TOOLCHAIN_PATH"] = str(Path(gcc).parents[1])
+    return env
+
+
+def _has_sdk() -> bool:
+    if (Path.home() / ".cmake" / "packages" / "Zephyr-sdk").is_dir():
+        return True
+    return any(next(Path(place).expanduser().glob("zephyr-sdk*"), None) is not None for place in _SDK_PLACES)
+
+
+def make_workspace(topdir: Path, base: Path, repo: Path | None = None) -> Path:
+    """Makes a west workspace in `topdir` around the Zephyr tree `base`, its modules, and mcufuse; returns `topdir`.
+
+    Use it with ZEPHYR_BASE=`topdir`/zephyr: CMake and west resolve links at different moments.
+    """
+    repo = repository() if repo is None else repo
+    projects = [("zephyr", base.resolve(), "scripts/west-commands.yml")]
+    modules = base.resolve().parent / "modules"
+    found = sorted(path.parents[1] for path in modules.glob("*/*/zephyr/module.yml"))
+    projects += [(str(path.relative_to(modules.parent)), path, "") for path in found]
+    projects += [("mcufuse", repo, "generator/west/west-commands.yml")]
+    lines = ["manifest:", "  self:", "    path: manifest", "  projects:"]
+    for place, source, commands in projects:
+        link = topdir / place
+        link.parent.mkdir(parents=True, exist_ok=True)
+        if not link.is_symlink():
+            link.symlink_to(source)
+        lines += [f"    - name: {link.name}", f"      path: {place}", f"      url: file://{source}"]
+        lines += [f"      west-commands: {commands}"] if commands else []
+    (topdir / "manifest").mkdir(exist_ok=True)
+    (topdir / "manifest" / "west.yml").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (topdir / ".west").mkdir(exist_ok=True)
+    (topdir / ".west" / "config").write_text(
+        "[manifest]\npath = manifest\nfile = west.yml\n\n[zephyr]\nbase = zephyr\n", encoding="utf-8"
+    )
+    return topdir
+
+
+def west_topdir(start: Path) -> Path | None:
+    """The west workspace around `start`, or None."""
+    return next((place for place in (start, *start.parents) if (place / ".west" / "config").is_file()), None)
+
+
+def project_env(environment: Mapping[str, str], start: Path | None = None) -> dict[str, str]:
+    """`environment` for a Zephyr build started in `start`: the toolchain and, outside a workspace, ZEPHYR_BASE."""
+    env = toolchain_env(environment)
+    if not env.get("ZEPHYR_BASE") and west_topdir(start or Path(os.getcwd())) is None:
+        env["ZEPHYR_BASE"] = str(zephyr_base())
+    return env
