@@ -35,6 +35,9 @@
 #define MF_HAS_MVE 0
 #endif
 
+#define MF_MIN(a, b) ((a) < (b) ? (a) : (b))
+#define MF_MAX(a, b) ((a) > (b) ? (a) : (b))
+
 /** @brief @p x limited to [@p lo, @p hi]. */
 MF_INLINE int32_t mf_clamp(int32_t x, int32_t lo, int32_t hi)
 {

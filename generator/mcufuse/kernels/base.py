@@ -54,6 +54,10 @@ class Window:
         first = self.stride * tick + self.offset
         return [r for r in range(first, first + self.count * self.step, self.step) if 0 <= r < height]
 
+    def upto(self, tick: int, height: int) -> int:
+        """How many rows must be complete before a tick."""
+        return min(self.stride * tick + self.offset + (self.count - 1) * self.step + 1, height)
+
 
 @dataclass(frozen=True, slots=True)
 class Whole:
@@ -62,6 +66,10 @@ class Whole:
     def rows(self, tick: int, height: int) -> list[int]:
         """All rows."""
         return list(range(height))
+
+    def upto(self, tick: int, height: int) -> int:
+        """All rows must be complete before the first tick."""
+        return height
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +81,10 @@ class Indexed:
     def rows(self, tick: int, height: int) -> list[int]:
         """The row of a tick."""
         return [self.index[tick]] if self.index[tick] >= 0 else []
+
+    def upto(self, tick: int, height: int) -> int:
+        """How many rows must be complete before a tick."""
+        return self.index[tick] + 1
 
 
 Access = Window | Whole | Indexed

@@ -1,0 +1,135 @@
+# Copyright (c) 2026 The mcufuse authors
+# SPDX-License-Identifier: Apache-2.0
+"""The compiler, from a model file to C. Read this first.
+
+    import    importers/    .tflite or .onnx -> Graph of integer operators (ir.py)
+    simplify  passes/       exact rewrites, one after the other, the verifier after each
+    lower     lowering.py   each operator -> a C row function of the core (kernels/)
+    plan      plan/         stages, line buffers, one arena; then the independent checker
+    emit      emit/         readable C
+    report    summary.py    what was decided, as report.json
+
+Every part is a pure function of its arguments: the same input gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import __version__
+from .config import Config, InputMode, RoundingMode
+from .dump import dump_graph
+from .emit.network import emit_network
+from .importers import load_model
+from .ir import Graph, Rounding, Tensor
+from .lowering import lower_graph
+from .oracle import evaluate
+from .passes import PASSES
+from .plan.arena import ArenaPlan, plan_arena
+from .plan.check import check_plan
+from .schedule import Step, make_steps
+from .summary import summarize
+from .target import Core
+from .verify import verify
+
+__all__ = ["Compiled", "compile_graph", "compile_network", "import_network", "simplify"]
+
+Array = npt.NDArray[Any]
+Progress = Callable[[str], object]
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A compiled network: its files, the report and the oracle."""
+
+    graph: Graph  # simplified
+    steps: tuple[Step, ...]
+    plan: ArenaPlan
+    files: dict[str, str]  # file name -> text
+    report: dict[str, Any]  # report.json
+    sources_read: list[Path] = field(default_factory=list)
+    dumps: str = ""
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """Descriptions of the network's inputs."""
+        return tuple(self.graph.tensors[name] for name in self.graph.inputs)
+
+    @property
+    def outputs(self) -> tuple[Tensor, ...]:
+        """Descriptions of the network's outputs."""
+        return tuple(self.graph.tensors[name] for name in self.graph.outputs)
+
+    def evaluate(self, inputs: list[Array]) -> list[Array]:
+        """The oracle's outputs for one set of inputs."""
+        return evaluate(self.graph, inputs)
+
+
+def import_network(config: Config) -> Graph:
+    """The model file as a graph; raises `UserError` with all its problems."""
+    rounding = None if config.rounding is RoundingMode.AUTO else Rounding(config.rounding.value)
+    graph = load_model(config.model, rounding)
+    verify(graph)
+    return graph
+
+
+def simplify(graph: Graph, dump_after: str | None = None) -> tuple[Graph, str]:
+    """Runs all passes; returns the graph and, if a pass of that name was asked for, its dump."""
+    dumps = dump_graph(graph) if dump_after == "import" else ""
+    for run in PASSES:
+        graph = run(graph)
+        verify(graph)
+        if dump_after == run.__name__:
+            dumps += dump_graph(graph)
+    return graph, dumps
+
+
+def compile_graph(
+    graph: Graph, *, name: str, core: Core, sha256: str = "0" * 64, source: str = "", fed_rows: bool = False
+) -> Compiled:
+    """Lowers, plans, checks and emits a simplified graph."""
+    lowered, macs = lower_graph(graph, core)
+    steps = make_steps(graph, lowered, macs)
+    plan = plan_arena(graph, steps)
+    check_plan(graph, steps, plan)
+    text = emit_network(
+        name, graph, steps, plan, model_sha256=sha256, source=source, version=__version__, fed_rows=fed_rows
+    )
+    report = summarize(name, core, graph, steps, plan, sha256)
+    return Compiled(graph, steps, plan, {f"{name}.c": text.c, f"{name}.h": text.h}, report)
+
+
+def compile_network(
+    config: Config, *, core: Core, dump_after: str | None = None, progress: Progress | None = None
+) -> Compiled:
+    """The whole way for a configuration; raises `UserError`."""
+    say = progress or (lambda _: None)
+    say(f"importing {config.model.name}")
+    original = import_network(config)
+    say("simplifying")
+    graph, dumps = simplify(original, dump_after)
+    say("planning")
+    sha256 = hashlib.sha256(config.model.read_bytes()).hexdigest()
+    compiled = compile_graph(
+        graph,
+        name=config.name,
+        core=core,
+        sha256=sha256,
+        source=config.model.name,
+        fed_rows=config.input.mode is InputMode.ROWS,
+    )
+    sources = [config.model] + ([config.path] if config.path != config.model else [])
+    return Compiled(compiled.graph, compiled.steps, compiled.plan, compiled.files, compiled.report, sources, dumps)
+
+
+def check_same_outputs(before: Graph, after: Graph, inputs: list[Array]) -> bool:
+    """Whether two graphs give the same bits for one set of inputs."""
+    pairs = zip(evaluate(before, inputs), evaluate(after, inputs), strict=True)
+    return all(np.array_equal(a.reshape(-1), b.reshape(-1)) for a, b in pairs)

@@ -1,0 +1,157 @@
+# Copyright (c) 2026 The mcufuse authors
+# SPDX-License-Identifier: Apache-2.0
+"""Replays a plan byte by byte: stupid, separate from the planner, and always on.
+
+Every byte of the arena carries a tag: which row of which tensor was last written there. Each tick of each step
+is replayed in the order of the emitted code; before it runs, every byte of every row that it reads must carry
+the right tag. Then its output row, scratch and state are tagged. The planner reasons with intervals and
+distances; nothing of that is used here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from ..ir import Graph
+from ..schedule import Step, storage_of
+from .arena import ArenaPlan, Buffer, Role
+
+__all__ = ["BrokenPlan", "check_plan"]
+
+_POISON = 0
+
+
+class BrokenPlan(Exception):
+    """The planner is wrong: a bug of ours, never the user's."""
+
+
+class _Replay:
+    def __init__(self, graph: Graph, steps: Sequence[Step], plan: ArenaPlan):
+        self.graph, self.steps, self.plan = graph, steps, plan
+        self.tags: npt.NDArray[np.int64] = np.zeros(plan.arena_bytes, np.int64)
+        self.ids: dict[str, int] = {}
+        self.ticks = [0] * len(steps)
+        self.complaints: list[str] = []
+
+    def _tag(self, storage: str) -> int:
+        return self.ids.setdefault(storage, (len(self.ids) + 1) << 32)
+
+    def _row_range(self, buffer: Buffer, row: int, row_bytes: int, whole: bool) -> tuple[int, int]:
+        rows = buffer.bytes // row_bytes
+        at = buffer.offset + (row if whole else row % rows) * row_bytes
+        return at, at + row_bytes
+
+    def write(self, storage: str, row: int, row_bytes: int) -> None:
+        """Tags the bytes of one row; each byte's tag says where in the tensor it belongs."""
+        start, end = self._row_range(self.plan.buffer_of(storage), row, row_bytes, whole=False)
+        if start < 0 or end > len(self.tags):
+            self.complaints.append(f"{storage} row {row}: bytes {start}..{end} lie outside the arena")
+            return
+        self.tags[start:end] = self._tag(storage) + row * row_bytes + np.arange(row_bytes)
+
+    def expect(self, storage: str, row: int, row_bytes: int, reader: str) -> None:
+        """The row must stand where the reader looks for it."""
+        start, end = self._row_range(self.plan.buffer_of(storage), row, row_bytes, whole=False)
+        wanted = self._tag(storage) + row * row_bytes + np.arange(row_bytes)
+        found = self.tags[max(start, 0) : end]
+        if len(found) != row_bytes or not np.array_equal(found, wanted):
+            self.complaints.append(f"{reader} reads {storage} row {row} at {start}..{end}, which holds something else")
+
+    def scribble(self, buffer: Buffer | None) -> None:
+        """Scratch and state overwrite what stood there."""
+        if buffer is not None:
+            if buffer.offset < 0 or buffer.offset + buffer.bytes > len(self.tags):
+                self.complaints.append(f"{buffer.name} lies outside the arena")
+            self.tags[buffer.offset : buffer.offset + buffer.bytes] = _POISON
+
+    def tick(self, stage: int, k: int) -> None:
+        """One call of a row function: reads, scribbles, writes."""
+        step = self.steps[k]
+        t = self.ticks[k]
+        rows = step.lowered.rows
+        in_place: list[tuple[str, int, int]] = []
+        for i, operand in enumerate(step.operands):
+            for row in operand.access.rows(t, operand.height):
+                self.expect(operand.storage, row, operand.row_bytes, step.op.name)
+                if i < len(rows.in_place) and rows.in_place[i]:
+                    in_place.append((operand.storage, row, operand.row_bytes))
+        if step.lowered.scratch_bytes:
+            self._own(step, self.plan.scratch_of(stage), step.lowered.scratch_bytes)
+        if step.lowered.state_bytes:
+            self._own(step, self.plan.state_of(k), step.lowered.state_bytes)
+        done = step.rows_after(t), step.rows_after(t + 1)
+        for row in range(*done):
+            self._check_tick_overlap(step, t, row, in_place)
+            self.write(step.storage, row, step.out_row_bytes)
+        self.ticks[k] += 1
+
+    def _own(self, step: Step, buffer: Buffer | None, needed: int) -> None:
+        if buffer is None or buffer.bytes < needed:
+            self.complaints.append(f"{step.op.name} has no {needed} bytes of scratch or state")
+            return
+        before = self._inputs_intact(step)
+        self.scribble(buffer)
+        if before and not self._inputs_intact(step):
+            self.complaints.append(f"{step.op.name}: {buffer.name} stands on a row that the tick reads")
+
+    def _inputs_intact(self, step: Step) -> bool:
+        t = self.ticks[self.steps.index(step)]
+        for operand in step.operands:
+            for row in operand.access.rows(t, operand.height):
+                start, end = self._row_range(self.plan.buffer_of(operand.storage), row, operand.row_bytes, False)
+                wanted = self._tag(operand.storage) + row * operand.row_bytes + np.arange(operand.row_bytes)
+                if not np.array_equal(self.tags[start:end], wanted):
+                    return False
+        return True
+
+    def _check_tick_overlap(self, step: Step, t: int, row: int, in_place: list[tuple[str, int, int]]) -> None:
+        """The output row may touch a row that the same tick reads only in place, and never from above."""
+        start, end = self._row_range(self.plan.buffer_of(step.storage), row, step.out_row_bytes, False)
+        for operand in step.operands:
+            for read in operand.access.rows(t, operand.height):
+                a, b = self._row_range(self.plan.buffer_of(operand.storage), read, operand.row_bytes, False)
+                if start < b and a < end and not ((operand.storage, read, operand.row_bytes) in in_place and start <= a):
+                    self.complaints.append(f"{step.op.name} writes row {row} onto {operand.storage} row {read}")
+
+    def pull(self, stage: int, first: int, k: int, rows: int) -> None:
+        """The produce-on-demand loop of the emitted code."""
+        step = self.steps[k]
+        while step.rows_after(self.ticks[k]) < rows:
+            for operand in step.operands:
+                source = next((j for j in range(first, k) if self.steps[j].storage == operand.storage), None)
+                if source is not None:
+                    self.pull(stage, first, source, operand.access.upto(self.ticks[k], operand.height))
+            self.tick(stage, k)
+
+
+def check_plan(graph: Graph, steps: Sequence[Step], plan: ArenaPlan) -> None:
+    """Raises `BrokenPlan` with everything that a run of the plan would get wrong."""
+    replay = _Replay(graph, steps, plan)
+    root = storage_of(graph)
+    for name in dict.fromkeys(root[i] for i in graph.inputs):
+        tensor = graph.tensors[name]
+        for row in range(tensor.hwc[0]):
+            replay.write(name, row, tensor.row_bytes)
+    for s, stage in enumerate(plan.stages):
+        replay.pull(s, stage.first, stage.last, steps[stage.last].out_height)
+        for k in range(stage.first, stage.last + 1):
+            if any(r.storage == steps[k].storage or steps[k].storage in r.aliases for r in stage.rings):
+                continue
+            replay.pull(s, stage.first, k, steps[k].out_height)
+    for name in dict.fromkeys(root[o] for o in graph.outputs if o in root):
+        height, row_bytes = next(
+            ((st.out_height, st.out_row_bytes) for st in steps if st.storage == name),
+            (graph.tensors[name].hwc[0], graph.tensors[name].row_bytes),
+        )
+        for row in range(height):
+            replay.expect(name, row, row_bytes, "the application")
+    top = max((b.offset + b.bytes for b in plan.buffers), default=0)
+    if top != plan.arena_bytes:
+        replay.complaints.append(f"the arena has {plan.arena_bytes} bytes but its buffers end at {top}")
+    misplaced = [b for b in plan.buffers if b.role in (Role.SCRATCH, Role.STATE) and b.offset % 8]
+    replay.complaints += [f"{b.name} at offset {b.offset} is not aligned to 8 bytes" for b in misplaced]
+    if replay.complaints:
+        raise BrokenPlan("\n".join(replay.complaints[:20]))
