@@ -7,8 +7,11 @@ cmake_path(ABSOLUTE_PATH CMAKE_CURRENT_LIST_DIR NORMALIZE OUTPUT_VARIABLE _mcufu
 set(MCUFUSE_GENERATOR_DIR ${_mcufuse_cmake_dir}/../../generator
     CACHE PATH "Directory that holds the Python package mcufuse")
 
+# mcufuse_model_name(<config.yaml> <variable>)
+#
 # The C identifier that a configuration gives to its network: its `name:`, else the file's stem.
-function(_mcufuse_config_name config out)
+function(mcufuse_model_name config out)
+  cmake_path(ABSOLUTE_PATH config BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} NORMALIZE)
   set(name "")
   if(EXISTS ${config})
     file(STRINGS ${config} line REGEX "^name:[ \t]*[\"']?[A-Za-z_]" LIMIT_COUNT 1)
@@ -44,7 +47,7 @@ function(mcufuse_add_model target config)
   endif()
   cmake_path(ABSOLUTE_PATH config BASE_DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR} NORMALIZE)
   if(NOT arg_NAME)
-    _mcufuse_config_name(${config} arg_NAME)
+    mcufuse_model_name(${config} arg_NAME)
   endif()
   if(NOT DEFINED arg_VECTORS)
     set(arg_VECTORS 0)
@@ -84,7 +87,7 @@ function(mcufuse_add_model target config)
     COMMAND ${python} -m mcufuse.zephyr.fit ${dir}/report.json ${others}
             --config ${config} --dotconfig ${DOTCONFIG} --edt ${EDT_PICKLE}
             --zephyr-base ${ZEPHYR_BASE} -o ${dir}
-    DEPENDS ${dir}/report.json ${reports} ${DOTCONFIG} ${EDT_PICKLE}
+    DEPENDS ${config} ${dir}/report.json ${reports} ${DOTCONFIG} ${EDT_PICKLE}
             ${MCUFUSE_GENERATOR_DIR}/mcufuse/zephyr/fit.py
     COMMENT "mcufuse: fitting ${arg_NAME} into ${BOARD}${BOARD_QUALIFIERS}"
     VERBATIM)

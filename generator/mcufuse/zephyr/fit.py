@@ -194,7 +194,7 @@ def _run(args: argparse.Namespace) -> None:
     report = json.loads(args.report.read_text(encoding="utf-8"))
     cflags = [*report.get("cflags", ["-O2"]), *placement.cflags()]
     _write_if_changed(args.out / "cflags", "\n".join(cflags) + "\n")
-    fit = {"name": demands[-1].name, "placement": asdict(placement), "memory": usage}
+    fit = {"name": demands[-1].name, "config": str(args.config), "placement": asdict(placement), "memory": usage}
     _write_if_changed(args.out / "fit.json", json.dumps(fit, indent=2, sort_keys=True) + "\n")
 
 

@@ -95,7 +95,7 @@ def _pump(
             sys.stdout.buffer.write(data)
             sys.stdout.buffer.flush()
         *lines, pending = (pending + data).replace(b"\r", b"\n").split(b"\n")
-        if any([on_line(line.decode(errors="replace")) for line in lines if line]):
+        if any(on_line(line.decode(errors="replace")) for line in lines if line):
             return True, False
 
 

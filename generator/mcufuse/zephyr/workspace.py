@@ -12,7 +12,6 @@ that neither the network nor a git history is needed, and the tree that it point
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -102,6 +101,6 @@ def west_topdir(start: Path) -> Path | None:
 def project_env(environment: Mapping[str, str], start: Path | None = None) -> dict[str, str]:
     """`environment` for a Zephyr build started in `start`: the toolchain and, outside a workspace, ZEPHYR_BASE."""
     env = toolchain_env(environment)
-    if not env.get("ZEPHYR_BASE") and west_topdir(start or Path(os.getcwd())) is None:
+    if not env.get("ZEPHYR_BASE") and west_topdir(start or Path.cwd()) is None:
         env["ZEPHYR_BASE"] = str(zephyr_base())
     return env

@@ -1,0 +1,137 @@
+# Copyright (c) 2026 The mcufuse authors
+# SPDX-License-Identifier: Apache-2.0
+"""`west mcufuse build`: west build around the default application, then the check of what was linked."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from ..config import Config, load_config
+from ..elf import check_overlaps, network_names, read_image
+from ..errors import UserError
+from . import budget
+from .builds import BuildDir, default_build_dir, west_config
+from .linker import OverflowWatch
+from .process import run_watched
+from .workspace import project_env, repository
+
+__all__ = ["build_image", "check_build", "check_elf", "show_report"]
+
+
+def build_image(args: argparse.Namespace) -> BuildDir:
+    """Builds and checks what `args` (verbs.py) ask for; raises `UserError` if any of it fails."""
+    source = _source(args)
+    board = args.board or os.environ.get("BOARD", "") or west_config("build.board")
+    build = default_build_dir(args.build_dir, board, source)
+    if args.config is None and source is None and not build.is_configured:
+        raise UserError(
+            "no network named, and there is no build directory yet",
+            place=str(build.path),
+            hint="west mcufuse build CONFIG -b BOARD, or -s APP for an application of your own",
+        )
+    watch = OverflowWatch()
+    outcome = run_watched(_command(args, source, build), on_line=watch, env=project_env(os.environ))
+    build = BuildDir(build.path)
+    if outcome.code:
+        _explain(watch, build, outcome.code)
+    if not args.no_check and build.is_configured and build.elf.is_file():
+        print(check_build(build))
+    return build
+
+
+def _source(args: argparse.Namespace) -> Path | None:
+    """The application: the user's, else the default one when she named a network, else the build directory's."""
+    if args.source_dir is not None:
+        if args.config is not None:
+            raise UserError("CONFIG and -s exclude each other", hint="your application names its networks itself")
+        return Path(args.source_dir).absolute()
+    if args.config is None:
+        return None
+    load_config(args.config)  # what is wrong with it is said now, not in the midst of a build
+    return repository() / "firmware" / "app"
+
+
+def _command(args: argparse.Namespace, source: Path | None, build: BuildDir) -> list[str]:
+    command = [sys.executable, "-m", "west", *(["-v"] * args.verbosity), "build"]
+    for option, value in (("-b", args.board), ("-d", args.build_dir), ("-p", args.pristine)):
+        command += [option, str(value)] if value else []
+    command += args.west or []
+    command += [str(source)] if source is not None else []
+    cmake = list(args.cmake)
+    if args.config is not None:
+        model = str(args.config.absolute())
+        if build.cache.get("MCUFUSE_MODEL") != model or args.pristine not in (None, "never"):
+            cmake.append(f"-DMCUFUSE_MODEL={model}")  # only when it is news: it makes CMake run again
+    return command + (["--", *cmake] if cmake else [])
+
+
+def _explain(watch: OverflowWatch, build: BuildDir, code: int) -> None:
+    sizes: dict[str, int] = {}
+    if build.is_configured:
+        config = build.dotconfig
+        sizes = {"RAM": config.sram_bytes, "FLASH": config.flash_bytes}
+    problems = watch.problems(build.reports(), sizes)
+    if problems:
+        raise UserError(problems=problems)
+    raise UserError(f"the build failed (exit code {code}); its output is above", place=str(build.path))
+
+
+def check_build(build: BuildDir) -> str:
+    """Checks the image of `build` against plan, YAML and itself; returns the report. Raises `UserError` for a breach."""
+    image = read_image(build.require_elf())
+    check_overlaps(image)
+    networks = [
+        budget.network(image, report, _stack_bound(build, report), _config(build, report["name"]))
+        for report in build.reports()
+    ]
+    text = budget.render(budget.memories(image), networks)
+    try:
+        budget.check_budgets(image, networks)
+    except UserError:
+        print(text)  # the whole picture first, then what is wrong with it
+        raise
+    return text
+
+
+def check_elf(elf: Path) -> str:
+    """Checks any image; one that stands in a build directory is checked with all that is known there."""
+    build = BuildDir(elf.absolute().parents[1])
+    if build.is_configured and build.elf.resolve() == elf.resolve():
+        return check_build(build)
+    image = read_image(elf)
+    check_overlaps(image)
+    reports = [{"name": name, "arena_bytes": _arena(image, name)} for name in network_names(image)]
+    networks = [budget.network(image, report, None, None) for report in reports]
+    return (
+        budget.render(budget.memories(image), networks)
+        or f"{elf}: no networks and no map file: sections do not overlap"
+    )
+
+
+def _arena(image: Any, name: str) -> int:
+    symbol = image.symbol(f"{name}_arena")
+    return symbol.size if symbol else 0
+
+
+def _stack_bound(build: BuildDir, report: dict[str, Any]) -> int | None:
+    value = report.get("stack_bytes")
+    return int(value) if value is not None else None
+
+
+def _config(build: BuildDir, name: str) -> Config | None:
+    fit = build.path / "mcufuse" / name / "fit.json"
+    path = Path(json.loads(fit.read_text(encoding="utf-8")).get("config", "")) if fit.is_file() else None
+    return load_config(path).renamed(name) if path is not None and path.is_file() else None
+
+
+def show_report(build: BuildDir, *, as_json: bool) -> None:
+    """Prints what the networks of `build` take."""
+    if as_json:
+        print(json.dumps(build.reports(), indent=2))
+    else:
+        print(check_build(build))
