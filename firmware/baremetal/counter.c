@@ -63,15 +63,15 @@ int mf_counter_wrapped(void)
 #elif defined(MF_COUNTER_NRF)
 
 /* TIMER1 runs 256 times slower than TIMER0 and tells whether TIMER0 came round. */
-#define TIMER_SLOW            (MF_COUNTER_NRF + 0x1000)
-#define TIMER_START(timer)    MF_REG((timer) + 0x000)
-#define TIMER_CLEAR(timer)    MF_REG((timer) + 0x00c)
-#define TIMER_CAPTURE0(timer) MF_REG((timer) + 0x040)
-#define TIMER_BITMODE(timer)  MF_REG((timer) + 0x508)
+#define TIMER_SLOW             (MF_COUNTER_NRF + 0x1000)
+#define TIMER_START(timer)     MF_REG((timer) + 0x000)
+#define TIMER_CLEAR(timer)     MF_REG((timer) + 0x00c)
+#define TIMER_CAPTURE0(timer)  MF_REG((timer) + 0x040)
+#define TIMER_BITMODE(timer)   MF_REG((timer) + 0x508)
 #define TIMER_PRESCALER(timer) MF_REG((timer) + 0x510)
-#define TIMER_CC0(timer)      MF_REG((timer) + 0x540)
-#define BITMODE_32            3U
-#define SLOW_SHIFT            8U
+#define TIMER_CC0(timer)       MF_REG((timer) + 0x540)
+#define BITMODE_32             3U
+#define SLOW_SHIFT             8U
 
 void mf_counter_start(void)
 {

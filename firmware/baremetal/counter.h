@@ -40,9 +40,9 @@
 
 /** What mf_call_counted() found. */
 struct mf_counted {
-	uint32_t start;  /**< counter before the call */
-	uint32_t end;    /**< counter after the call */
-	int32_t result;  /**< what the function returned */
+	uint32_t start; /**< counter before the call */
+	uint32_t end;   /**< counter after the call */
+	int32_t result; /**< what the function returned */
 };
 
 /**

@@ -46,8 +46,7 @@ void mf_fault(const uint32_t *frame, uint32_t exc_return, uint32_t exception);
 
 /** The first 16 entries of the vector table; no interrupt is ever enabled. */
 __attribute__((section(".vectors"), used)) static const uintptr_t mf_vectors[16] = {
-	(uintptr_t)mf_main_stack_top,
-	(uintptr_t)mf_reset,
+	(uintptr_t)mf_main_stack_top,     (uintptr_t)mf_reset,
 	[2] = (uintptr_t)mf_fault_entry,  /* NMI */
 	[3] = (uintptr_t)mf_fault_entry,  /* HardFault */
 	[4] = (uintptr_t)mf_fault_entry,  /* MemManage */
@@ -93,12 +92,11 @@ __attribute__((naked)) void mf_fault_entry(void)
 			 ".ltorg");
 }
 
-__attribute__((used)) void mf_fault(const uint32_t *frame, uint32_t exc_return,
-				    uint32_t exception)
+__attribute__((used)) void mf_fault(const uint32_t *frame, uint32_t exc_return, uint32_t exception)
 {
 	const uintptr_t at = (uintptr_t)frame;
-	const int readable = at % 4U == 0U && at >= MF_RAM_ORIGIN &&
-			     at <= MF_RAM_ORIGIN + (MF_RAM_LENGTH - 32U);
+	const int readable =
+		at % 4U == 0U && at >= MF_RAM_ORIGIN && at <= MF_RAM_ORIGIN + (MF_RAM_LENGTH - 32U);
 
 	mf_semihost_text("mcufuse-fault exception=");
 	mf_semihost_hex(exception);

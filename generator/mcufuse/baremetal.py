@@ -160,7 +160,7 @@ def compile_and_link(
     script = out_dir / "image.ld"
     _tool(toolchain.gcc, "-E", "-P", "-x", "c", *machine.defines, bare / "image.ld", "-o", script)
     elf, map_path = out_dir / f"{name or 'program'}.elf", out_dir / f"{name or 'program'}.map"
-    link = ["-nostartfiles", "-Wl,--gc-sections", f"-Wl,-Map={map_path}", "-T", script]
+    link: list[str | Path] = ["-nostartfiles", "-Wl,--gc-sections", f"-Wl,-Map={map_path}", "-T", script]
     _tool(toolchain.gcc, *core.gcc, *link, *objects, "-o", elf)
     graphs = tuple(ci for o in objects if (ci := o.with_suffix(".ci")).is_file())
     return BuiltImage(elf, map_path, name, core, machine, toolchain, tuple(objects), graphs)
@@ -202,7 +202,9 @@ def _report(generated_dir: Path) -> Mapping[str, Any]:
     try:
         report = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise UserError(f"cannot read it: {error}", place=str(path), hint="generate it with: mcufuse compile") from error
+        raise UserError(
+            f"cannot read it: {error}", place=str(path), hint="generate it with: mcufuse compile"
+        ) from error
     if not isinstance(report, dict) or not isinstance(report.get("name"), str):
         raise UserError("it does not name the network", place=str(path), hint="generate it with: mcufuse compile")
     return report
@@ -258,7 +260,9 @@ def _result(
     sides = tuple(side for bit, side in ((1, "low"), (2, "high")) if guards & bit)
     if broken:
         hurt = " and ".join(side for bit, side in ((1, "below"), (2, "above")) if broken & bit)
-        raise UserError(f"the network wrote outside of its arena, {hurt} it", place=place, hint="this is a bug of mcufuse")
+        raise UserError(
+            f"the network wrote outside of its arena, {hurt} it", place=place, hint="this is a bug of mcufuse"
+        )
     if stack_bytes + 64 > stack_room:
         raise UserError(f"it used all {stack_room} B of stack", place=place, hint="this is a bug of mcufuse")
     if profile:
@@ -298,7 +302,7 @@ def _instructions(ticks: npt.NDArray[np.int64], machine: Machine, place: str) ->
     function (1 instruction) tells that constant; two loops of known length prove the scale.
     """
     windows = ticks / machine.ticks_per_instruction
-    counts = np.rint(windows - windows[0]).astype(np.int64) + 1
+    counts: npt.NDArray[np.int64] = np.rint(windows - windows[0]).astype(np.int64) + 1
     expected = [1, *(2 * n + 1 for n in _CALIBRATE)]
     if counts[:3].tolist() != expected:
         raise UserError(
@@ -333,7 +337,7 @@ def _failure(image: BuiltImage, sizes: ImageSizes, ended: Ended) -> UserError:
 
 
 def _place_of(sizes: ImageSizes, address: int) -> str:
-    """ "function+0x12" for an address in code."""
+    """Where an address in code is: "function+0x12"."""
     address &= ~1
     for symbol in sizes.symbols:
         if symbol.is_function and symbol.address <= address < symbol.address + max(symbol.size, 1):

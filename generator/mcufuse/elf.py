@@ -181,7 +181,12 @@ def read_image(elf_path: Path, map_path: Path | None = None) -> ImageSizes:
     try:
         with elf_path.open("rb") as file:
             elf = ELFFile(file)
-            if elf["e_machine"] != "EM_ARM" or elf.elfclass != 32 or not elf.little_endian or elf["e_type"] != "ET_EXEC":
+            if (
+                elf["e_machine"] != "EM_ARM"
+                or elf.elfclass != 32
+                or not elf.little_endian
+                or elf["e_type"] != "ET_EXEC"
+            ):
                 raise UserError(
                     "not a linked image for Cortex-M",
                     place=str(elf_path),
@@ -340,7 +345,7 @@ def _sections(elf: object) -> tuple[tuple[Section, ...], dict[int, bytes]]:
         load = None
         for segment in loads if in_file else ():
             inside = section["sh_offset"] - segment["p_offset"]
-            if 0 <= inside and inside + size <= segment["p_filesz"]:
+            if inside >= 0 and inside + size <= segment["p_filesz"]:
                 load = segment["p_paddr"] + inside
         found.append(
             Section(
@@ -405,7 +410,9 @@ def _usage(regions: Iterable[MapRegion], sections: tuple[Section, ...]) -> tuple
             for s in sections
             if s.load_address is not None and region.origin <= s.load_address < end
         ]
-        found.append(Region(region.name, region.origin, region.length, max(marks, default=region.origin) - region.origin))
+        found.append(
+            Region(region.name, region.origin, region.length, max(marks, default=region.origin) - region.origin)
+        )
     return tuple(found)
 
 

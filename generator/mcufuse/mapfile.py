@@ -17,7 +17,7 @@ _MEMORY_MAP = "Linker script and memory map"
 _REGION = re.compile(r"^(\S+)\s+(0x[0-9a-f]+)\s+(0x[0-9a-f]+)")
 # " .text.main     0x00000400       0x24 build/main.o", possibly wrapped behind a long name
 _PIECE = re.compile(r"^ (\S+)\s+0x([0-9a-f]+)\s+0x([0-9a-f]+) (\S.*)$")
-_NAME_ALONE = re.compile(r"^ (\.?[\w.$@*\-]+)$")
+_NAME_ALONE = re.compile(r"^ ([^\s*]\S*)$")  # Zephyr: .noinit."WEST_TOPDIR/zephyr/kernel/init.c".0
 _OUTPUT = re.compile(r"^([\w.$]+)(?:\s+0x|$)")
 _MEMBER = re.compile(r"^(.*?)\(([^()]+)\)$")
 
@@ -43,13 +43,13 @@ class Piece:
 
     @property
     def archive(self) -> str:
-        """ "libapp.a", or "" when it came straight from an object file."""
+        """The archive, "libapp.a", or "" when it came straight from an object file."""
         found = _MEMBER.match(self.file)
         return PurePosixPath(found[1]).name if found else ""
 
     @property
     def member(self) -> str:
-        """ "main.c.obj"."""
+        """The object file, "main.c.obj"."""
         found = _MEMBER.match(self.file)
         return found[2] if found else PurePosixPath(self.file).name
 

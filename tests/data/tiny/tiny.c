@@ -45,13 +45,25 @@ static void tiny_s1_sum(void)
 }
 
 static const struct mcufuse_tensor tiny_inputs[1] = {
-	{.name = "x", .dtype = MCUFUSE_S8, .rank = 3, .shape = {4, 4, 4}, .offset = 0, .bytes = 64,
-	 .scale = 0.5f, .zero_point = 0},
+	{.name = "x",
+	 .dtype = MCUFUSE_S8,
+	 .rank = 3,
+	 .shape = {4, 4, 4},
+	 .offset = 0,
+	 .bytes = 64,
+	 .scale = 0.5f,
+	 .zero_point = 0},
 };
 
 static const struct mcufuse_tensor tiny_outputs[1] = {
-	{.name = "y", .dtype = MCUFUSE_S8, .rank = 1, .shape = {8}, .offset = 0, .bytes = 8,
-	 .scale = 0.5f, .zero_point = 0},
+	{.name = "y",
+	 .dtype = MCUFUSE_S8,
+	 .rank = 1,
+	 .shape = {8},
+	 .offset = 0,
+	 .bytes = 8,
+	 .scale = 0.5f,
+	 .zero_point = 0},
 };
 
 static const struct mcufuse_step tiny_steps[2] = {
