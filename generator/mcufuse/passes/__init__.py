@@ -7,7 +7,23 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..ir import Graph
+from .canonical import canonicalize
+from .cleanup import fold_constants, remove_dead, remove_identities
+from .constant_channels import remove_constant_channels
+from .pads import fold_padding
+from .tables import compose_tables, tables_to_clamps
 
 __all__ = ["PASSES"]
 
-PASSES: tuple[Callable[[Graph], Graph], ...] = ()
+PASSES: tuple[Callable[[Graph], Graph], ...] = (
+    fold_constants,
+    remove_identities,
+    compose_tables,
+    tables_to_clamps,
+    fold_padding,
+    remove_identities,
+    canonicalize,
+    remove_dead,
+    remove_constant_channels,
+    remove_dead,
+)

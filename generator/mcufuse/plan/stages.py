@@ -196,7 +196,7 @@ def _least_bottleneck(
 
 
 def _most_stages(table: Mapping[tuple[int, int], StageCandidate], n: int, allowed: int) -> list[StageCandidate]:
-    best: list[tuple[int, StageCandidate | None]] = [(0, None)] + [(-1, None)] * n
+    best: list[tuple[int, StageCandidate | None]] = [(0, None), *((-1, None) for _ in range(n))]
     for last in range(n):
         for first in range(last + 1):
             candidate = table.get((first, last))
