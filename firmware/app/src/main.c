@@ -1,4 +1,96 @@
+/*
+ * Copyright (c) 2026 The mcufuse authors
+ * SPDX-License-Identifier: Apache-2.0
+ */
+
+/**
+ * @file
+ * @brief Runs a network on its reference vectors and says whether every bit is right.
+ *
+ * The last line is what twister, `west mcufuse run` and a person at a console look for.
+ */
 #include <zephyr/kernel.h>
 #include <zephyr/sys/printk.h>
-#include MODEL_H
-int main(void) { mcufuse_init(&MODEL); printk("%d\n", mcufuse_run(&MODEL)); printk("mcufuse: self-test passed\n"); return 0; }
+
+#include <mcufuse/vectors.h>
+
+#include NETWORK_H /* from CMakeLists.txt, as is NETWORK, the name of the network */
+#include NETWORK_VECTORS_H
+
+#ifdef CONFIG_MCUFUSE_PROFILE
+#include <mcufuse/profile.h>
+#endif
+
+#define MODEL   UTIL_CAT(NETWORK, _model)
+#define VECTORS UTIL_CAT(NETWORK, _vectors)
+
+static const char *const kinds[] = {"random", "extreme", "smooth", "stored"};
+
+static uint32_t run_vectors(const struct mcufuse_vectors *v)
+{
+	struct mcufuse_selftest_result result = {0};
+	uint32_t failed = 0;
+
+	for (uint32_t i = 0; i < v->n_cases; i++) {
+		const uint32_t start = k_cycle_get_32();
+		const int err = mcufuse_selftest_case(v, i, &result);
+		const uint32_t cycles = k_cycle_get_32() - start;
+
+		printk("mcufuse: %s: vector %u (%s): %s, %u cycles\n", v->model->name, i,
+		       kinds[v->cases[i].kind], err == 0 ? "PASS" : "FAIL", cycles);
+		if (err != 0) {
+			failed++;
+			printk("mcufuse: error %d; first difference: vector %u, output %u, element "
+			       "%u: got %d, expected %d\n",
+			       err, result.case_index, result.output, result.index, result.got,
+			       result.want);
+		}
+	}
+	return failed;
+}
+
+static void print_memory(const struct mcufuse_model *m)
+{
+	size_t unused = 0;
+
+	printk("mcufuse: arena %u B at %p\n", m->arena_bytes, (void *)m->arena);
+	if (k_thread_stack_space_get(k_current_get(), &unused) == 0) {
+		printk("mcufuse: stack %u of %u B used\n",
+		       (unsigned int)(CONFIG_MAIN_STACK_SIZE - unused), CONFIG_MAIN_STACK_SIZE);
+	}
+}
+
+#ifdef CONFIG_MCUFUSE_PROFILE
+static uint32_t step_cycles[CONFIG_MCUFUSE_APP_PROFILE_STEPS];
+
+static void print_profile(const struct mcufuse_model *m)
+{
+	if (m->n_steps > ARRAY_SIZE(step_cycles) || mcufuse_profile(m, step_cycles) != 0) {
+		printk("mcufuse: no profile\n");
+		return;
+	}
+	for (unsigned int i = 0; i < m->n_steps; i++) {
+		printk("mcufuse: step %u %s cycles=%u macs=%u\n", i, m->steps[i].name,
+		       step_cycles[i], m->steps[i].macs);
+	}
+}
+#endif
+
+int main(void)
+{
+	const struct mcufuse_model *m = &MODEL;
+	uint32_t failed;
+
+	printk("mcufuse: %s on %s, %u vectors\n", m->name, CONFIG_BOARD_TARGET, VECTORS.n_cases);
+	failed = run_vectors(&VECTORS);
+	print_memory(m);
+#ifdef CONFIG_MCUFUSE_PROFILE
+	print_profile(m);
+#endif
+	if (failed == 0 && VECTORS.n_cases > 0) {
+		printk("mcufuse: self-test passed\n");
+	} else {
+		printk("mcufuse: self-test failed: %u of %u vectors\n", failed, VECTORS.n_cases);
+	}
+	return 0;
+}
