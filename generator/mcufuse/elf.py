@@ -310,8 +310,8 @@ def _network_pieces(image: ImageSizes, name: str) -> Iterable[Piece]:
 
 
 def _is_runtime(piece: Piece) -> bool:
-    """firmware/src/*.c: its own archive under Zephyr, mcufuse.o in a bare-metal image."""
-    return piece.archive == "libmcufuse.a" or (not piece.archive and piece.member in ("mcufuse.o", "mcufuse.c.obj"))
+    """firmware/src/mcufuse.c, which every network needs: in an archive under Zephyr; the self-test does not count."""
+    return piece.archive in ("", "libmcufuse.a") and piece.member in ("mcufuse.o", "mcufuse.c.obj")
 
 
 def _owner_name(piece: Piece, networks: dict[str, str]) -> str:
