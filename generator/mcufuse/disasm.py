@@ -1,0 +1,133 @@
+# Copyright (c) 2026 The mcufuse authors
+# SPDX-License-Identifier: Apache-2.0
+"""Calls and stack frames of the functions in a linked image, from objdump's disassembly.
+
+Every call is seen here, those into libgcc and the C library and tail calls included, whatever the
+compiler's own call graph leaves out.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from bisect import bisect_right
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import UserError
+from .toolchain import Toolchain
+
+__all__ = ["Function", "disassemble", "parse_disassembly"]
+
+_TIMEOUT_S = 120
+_COND = "(?:eq|ne|cs|hs|cc|lo|mi|pl|vs|vc|hi|ls|ge|lt|gt|le|al)?"
+_WIDTH = r"(?:\.[nw])?"
+_HEADING = re.compile(r"^([0-9a-f]+) <(.+)>:$")
+_INSTRUCTION = re.compile(r"^\s*([0-9a-f]+):\t(\S+)(?:\t(.*))?$")
+_BRANCH = re.compile(rf"^(?:bl?{_COND}|blx|cbn?z){_WIDTH}$")
+_TARGET = re.compile(r"(?:^|,\s*)([0-9a-f]+) <")
+_INDIRECT = re.compile(rf"^b(l?)x(?:ns)?{_COND}$")
+_REGISTER_LIST = re.compile(r"\{([^}]*)\}")
+_PUSH = re.compile(rf"^push{_COND}{_WIDTH}$")
+_STORE_DOWN = re.compile(rf"^stmdb{_COND}{_WIDTH}$")
+_VPUSH = re.compile(rf"^(?:vpush|vstmdb){_COND}$")
+_STORE_PRE = re.compile(r"\[sp, #-(\d+)\]!")
+_SUB_SP = re.compile(r"^sp, (?:sp, )?#(\d+)$")
+_ENDS = re.compile(rf"^(?:b{_WIDTH}|bx|udf|pop{_WIDTH}|ldmia{_WIDTH}|ldr{_WIDTH}|mov)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """One function of the image, or a labelled part of one that is written in assembly."""
+
+    name: str
+    address: int
+    frame: int  # bytes that all its pushes and subtractions take together
+    moves_sp: bool  # changes the stack pointer by an amount that cannot be read off
+    calls: tuple[int, ...]  # addresses of functions, tail calls included
+    indirect: int  # calls and jumps through a register
+    falls_into: int | None  # what stands behind it, when it runs on into that
+
+
+def disassemble(elf: Path, toolchain: Toolchain) -> dict[int, Function]:
+    """The functions of `elf` by address; raises `UserError` when objdump fails."""
+    command = [str(toolchain.tool("objdump")), "-d", "--no-show-raw-insn", str(elf)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise UserError(f"cannot disassemble it: {error}", place=str(elf), hint="run mcufuse doctor") from error
+    return parse_disassembly(done.stdout)
+
+
+def parse_disassembly(text: str) -> dict[int, Function]:
+    """The functions in the output of `objdump -d --no-show-raw-insn`, by address."""
+    bodies: list[tuple[int, str, list[tuple[str, str]]]] = []
+    for line in text.splitlines():
+        if heading := _HEADING.match(line):
+            bodies.append((int(heading[1], 16), heading[2], []))
+        elif bodies and (found := _INSTRUCTION.match(line)):
+            operands = re.split(r"\s*[@;]", found[3] or "", maxsplit=1)[0].strip()
+            bodies[-1][2].append((found[2], operands))
+    starts = sorted(address for address, _, _ in bodies)
+    functions = {}
+    for index, (address, name, body) in enumerate(bodies):
+        behind = bodies[index + 1][0] if index + 1 < len(bodies) else None
+        functions[address] = _function(address, name, body, starts, behind)
+    return functions
+
+
+def _function(address: int, name: str, body: list[tuple[str, str]], starts: list[int], behind: int | None) -> Function:
+    frame, moves_sp, indirect = 0, False, 0
+    calls: dict[int, None] = {}
+    for mnemonic, operands in body:
+        taken = _stack_taken(mnemonic, operands)
+        if taken is None:
+            moves_sp = True
+        else:
+            frame += taken
+        if _BRANCH.match(mnemonic) and (target := _TARGET.search(operands)):
+            home = starts[max(0, bisect_right(starts, int(target[1], 16)) - 1)]
+            # A call of itself is recursion, a jump within itself is a loop.
+            if home != address or mnemonic.startswith("bl") and int(target[1], 16) == address:
+                calls[home] = None
+        elif (kind := _INDIRECT.match(mnemonic)) and operands != "lr":
+            indirect += 1
+    code = [(m, o) for m, o in body if not m.startswith(".") and m != "nop"]
+    ends = not code or _ends(*code[-1])
+    return Function(name, address, frame, moves_sp, tuple(calls), indirect, None if ends else behind)
+
+
+def _stack_taken(mnemonic: str, operands: str) -> int | None:
+    """Bytes that an instruction takes from the stack; None when it cannot be told."""
+    if _PUSH.match(mnemonic) or (_STORE_DOWN.match(mnemonic) and operands.startswith("sp!")):
+        return 4 * _registers(operands)
+    if _VPUSH.match(mnemonic) and (mnemonic.startswith("vpush") or operands.startswith("sp!")):
+        return (8 if "{d" in operands else 4) * _registers(operands)
+    if pre := _STORE_PRE.search(operands):
+        return int(pre[1])
+    if mnemonic.startswith("sub") and operands.startswith("sp,"):
+        found = _SUB_SP.match(operands)
+        return int(found[1]) if found else None
+    if mnemonic.startswith("add") and re.match(r"^sp, (?:sp, )?r\d+$", operands):
+        return None
+    return 0
+
+
+def _registers(operands: str) -> int:
+    found = _REGISTER_LIST.search(operands)
+    count = 0
+    for part in found[1].split(",") if found else ():
+        first, _, last = part.strip().partition("-")
+        count += int(re.sub(r"\D", "", last)) - int(re.sub(r"\D", "", first)) + 1 if last else 1
+    return count
+
+
+def _ends(mnemonic: str, operands: str) -> bool:
+    """Whether nothing behind this instruction is run next."""
+    if not _ENDS.match(mnemonic):
+        return False
+    if mnemonic.startswith(("pop", "ldm")):
+        return "pc" in operands
+    if mnemonic.startswith(("ldr", "mov")):
+        return operands.startswith("pc,")
+    return True
