@@ -59,8 +59,19 @@ def make_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line `argv` (default: the process's own) and returns the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    args = make_parser().parse_args(arguments)
+    args = make_parser().parse_args(_joined(arguments))
     return guarded(lambda: args.run(args), arguments)
+
+
+def _joined(arguments: Sequence[str]) -> list[str]:
+    """`--opt -O2` as `--opt=-O2`, which argparse would otherwise take for two options."""
+    joined: list[str] = []
+    for word in arguments:
+        if joined and joined[-1] == "--opt" and word.startswith("-O"):
+            joined[-1] = f"--opt={word}"
+        else:
+            joined.append(word)
+    return joined
 
 
 def guarded(command: Callable[[], int], arguments: Sequence[str]) -> int:

@@ -15,7 +15,7 @@ from enum import StrEnum
 from importlib import metadata
 from pathlib import Path
 
-from .errors import EXIT_OK, EXIT_USER
+from .errors import EXIT_OK, EXIT_USER, UserError
 
 __all__ = ["Finding", "Need", "examine", "exit_code", "find_zephyr_base", "render", "zephyr_version"]
 
@@ -67,8 +67,6 @@ _PACKAGES: tuple[tuple[str, Need, str], ...] = (
 
 # program, what it is needed for, Debian packages
 _PROGRAMS: tuple[tuple[str, Need, str, str], ...] = (
-    ("arm-none-eabi-gcc", Need.BARE_METAL, "compiling for the cores", "gcc-arm-none-eabi libnewlib-arm-none-eabi"),
-    ("qemu-system-arm", Need.BARE_METAL, "running without a board", "qemu-system-arm"),
     ("cmake", Need.ZEPHYR, "Zephyr builds", "cmake"),
     ("ninja", Need.ZEPHYR, "Zephyr builds", "ninja-build"),
     ("dtc", Need.ZEPHYR, "Zephyr's devicetrees", "device-tree-compiler"),
@@ -106,7 +104,7 @@ def zephyr_version(base: Path) -> str:
 
 def examine(which: Callable[[str], str | None] = shutil.which) -> list[Finding]:
     """Looks for everything; `which` finds programs (tests give their own)."""
-    return [_python(), *_packages(), *_programs(which), *_zephyr()]
+    return [_python(), *_packages(), _compiler(), _emulator(), *_programs(which), *_zephyr()]
 
 
 def exit_code(findings: Iterable[Finding]) -> int:
@@ -155,6 +153,30 @@ def _packages() -> list[Finding]:
             version = ""
         found.append(Finding(name, need, what_for, version, f"{sys.executable} -m pip install {name}"))
     return found
+
+
+def _compiler() -> Finding:
+    from .toolchain import find_toolchain
+
+    get = "apt-get install gcc-arm-none-eabi libnewlib-arm-none-eabi"
+    found, get = _label(lambda: find_toolchain().label, get)
+    return Finding("arm-none-eabi-gcc", Need.BARE_METAL, "compiling for the cores", found, get)
+
+
+def _emulator() -> Finding:
+    from .toolchain import find_emulator
+
+    found, get = _label(lambda: find_emulator().label, "apt-get install qemu-system-arm")
+    return Finding("qemu-system-arm", Need.BARE_METAL, "running without a board", found, get)
+
+
+def _label(look: Callable[[], str], get: str) -> tuple[str, str]:
+    """What `look` finds; if nothing usable, why, before the command that gets it."""
+    try:
+        return look(), get
+    except UserError as error:
+        problem = error.problems[0]
+        return "", get if problem.message.endswith("was not found") else f"{problem.place}: {problem.message}; {get}"
 
 
 def _programs(which: Callable[[str], str | None]) -> list[Finding]:

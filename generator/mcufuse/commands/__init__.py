@@ -4,14 +4,18 @@
 
 from __future__ import annotations
 
+from . import bench, check, doctor, report, run, version
 from . import compile as compile_command
-from . import doctor, version
 from .base import Command
 
 __all__ = ["COMMANDS"]
 
 COMMANDS: tuple[Command, ...] = (
     compile_command.COMMAND,
+    run.COMMAND,
+    report.COMMAND,
+    check.COMMAND,
+    bench.COMMAND,
     doctor.COMMAND,
     version.COMMAND,
 )

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,23 +40,34 @@ def _count(text: str) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
+    from ..measure import compile_checked, generated_files
     from ..output import write_files
-    from ..pipeline import compile_network
 
     config = read_config(args)
     core = _core(config, args)
-    progress = make_progress(quiet=args.quiet)
-    compiled = compile_network(config, core=core, dump_after=args.dump_after, progress=progress)
+    with make_progress(quiet=args.quiet) as progress:
+        compiled = compile_checked(config, core, dump_after=args.dump_after, progress=progress)
+        files = generated_files(compiled)
+        if args.vectors:
+            progress("computing test vectors")
+            files |= _vectors(config, compiled, args.vectors)
     if compiled.dumps:
         print(compiled.dumps, end="")
-    files = dict(compiled.files)
-    files["report.json"] = json.dumps(compiled.report, indent=2) + "\n"
-    if args.vectors:
-        raise NotImplementedError
     write_files(args.output, files)
     if args.depfile:
         _write_depfile(args, config, compiled)
     return EXIT_OK
+
+
+def _vectors(config: Config, compiled: Compiled, count: int) -> dict[str, str]:
+    """NAME_vectors.c and .h: the cases of the self-test on the target."""
+    from ..config import InputMode
+    from ..testcases import make_cases
+    from ..vectors import emit_vectors_c
+
+    row_bytes = compiled.inputs[0].row_bytes if config.input.mode is InputMode.ROWS else 0
+    source, header = emit_vectors_c(config.name, make_cases(config, compiled, count), row_bytes=row_bytes)
+    return {f"{config.name}_vectors.c": source, f"{config.name}_vectors.h": header}
 
 
 def _core(config: Config, args: argparse.Namespace) -> Core:
