@@ -81,12 +81,23 @@ class _Replay:
         if step.lowered.scratch_bytes:
             self._own(step, self.plan.scratch_of(stage), step.lowered.scratch_bytes)
         if step.lowered.state_bytes:
-            self._own(step, self.plan.state_of(k), step.lowered.state_bytes)
+            self._keep_state(step, k, t)
         done = step.rows_after(t), step.rows_after(t + 1)
         for row in range(*done):
             self._check_tick_overlap(step, t, row, in_place)
             self.write(step.storage, row, step.out_row_bytes)
         self.ticks[k] += 1
+
+    def _keep_state(self, step: Step, k: int, t: int) -> None:
+        """State is written by the first tick and must still be there at every later one."""
+        buffer = self.plan.state_of(k)
+        if t == 0:
+            self._own(step, buffer, step.lowered.state_bytes)
+        if buffer is not None:
+            span = slice(buffer.offset, buffer.offset + buffer.bytes)
+            if t > 0 and not np.all(self.tags[span] == self._tag(buffer.name)):
+                self.complaints.append(f"{step.op.name}: its state was overwritten before tick {t}")
+            self.tags[span] = self._tag(buffer.name)
 
     def _own(self, step: Step, buffer: Buffer | None, needed: int) -> None:
         if buffer is None or buffer.bytes < needed:
@@ -131,7 +142,8 @@ def check_plan(graph: Graph, steps: Sequence[Step], plan: ArenaPlan) -> None:
     """Raises `BrokenPlan` with everything that a run of the plan would get wrong."""
     replay = _Replay(graph, steps, plan)
     root = storage_of(graph)
-    for name in dict.fromkeys(root[i] for i in graph.inputs):
+    made = {step.storage for step in steps}
+    for name in dict.fromkeys(root[i] for i in graph.inputs if root[i] not in made):
         tensor = graph.tensors[name]
         for row in range(tensor.hwc[0]):
             replay.write(name, row, tensor.row_bytes)

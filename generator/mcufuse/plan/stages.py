@@ -57,7 +57,8 @@ class Stager:
     def __init__(self, graph: Graph, steps: Sequence[Step], align: int):
         self.graph, self.steps, self.align = graph, steps, align
         root = storage_of(graph)
-        self.inputs = tuple(dict.fromkeys(root[name] for name in graph.inputs))
+        made = {step.storage for step in steps}
+        self.inputs = tuple(n for n in dict.fromkeys(root[name] for name in graph.inputs) if n not in made)
         self.outputs = tuple(dict.fromkeys(root[name] for name in graph.outputs if name in root))
         self.bytes = {name: graph.tensors[name].bytes for name in self.inputs}
         self.born = {name: -1 for name in self.inputs}
