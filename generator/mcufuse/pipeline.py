@@ -96,12 +96,10 @@ def compile_graph(
 ) -> Compiled:
     """Lowers, plans, checks and emits a simplified graph."""
     lowered, macs = lower_graph(graph, core)
-    steps = make_steps(graph, lowered, macs)
+    steps = make_steps(graph, lowered, macs, fed_rows=fed_rows)
     plan = plan_arena(graph, steps)
     check_plan(graph, steps, plan)
-    text = emit_network(
-        name, graph, steps, plan, model_sha256=sha256, source=source, version=__version__, fed_rows=fed_rows
-    )
+    text = emit_network(name, graph, steps, plan, model_sha256=sha256, source=source, version=__version__)
     report = summarize(name, core, graph, steps, plan, sha256)
     return Compiled(graph, steps, plan, {f"{name}.c": text.c, f"{name}.h": text.h}, report)
 

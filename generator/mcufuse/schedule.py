@@ -19,9 +19,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from .ir import Graph, Op, Reshape
-from .kernels.base import Access, Lowered
+from .kernels.base import Access, CStruct, Lowered, RowPlan
 
-__all__ = ["Event", "Operand", "Step", "Storage", "make_steps", "pull_order", "storage_of"]
+__all__ = ["Event", "Feed", "Operand", "Step", "make_steps", "pull_order", "storage_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feed(Op):
+    """Stands for the caller who delivers the rows of input 0: tick t writes row t."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +64,6 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Storage:
-    """A place for one tensor's bytes; reshaped tensors share one."""
-
-    name: str
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True)
 class Event:
     """One tick of one step (index into the sequence of steps)."""
 
@@ -82,10 +79,15 @@ def storage_of(graph: Graph) -> dict[str, str]:
     return root
 
 
-def make_steps(graph: Graph, lowered: Mapping[str, Lowered], macs: Mapping[str, int]) -> tuple[Step, ...]:
-    """The steps of a graph in its order; `lowered` and `macs` are keyed by operator name."""
+def make_steps(
+    graph: Graph, lowered: Mapping[str, Lowered], macs: Mapping[str, int], *, fed_rows: bool = False
+) -> tuple[Step, ...]:
+    """The steps of a graph in its order; `lowered` and `macs` are keyed by operator name.
+
+    With `fed_rows` the first step is a `Feed`, so that input 0 is planned like any other tensor.
+    """
     root = storage_of(graph)
-    steps = []
+    steps = [_feed_step(graph)] if fed_rows else []
     for op in graph.ops:
         if isinstance(op, Reshape):
             continue
@@ -98,6 +100,13 @@ def make_steps(graph: Graph, lowered: Mapping[str, Lowered], macs: Mapping[str, 
         out = graph.tensors[op.output]
         steps.append(Step(op, choice, operands, op.output, out.hwc[0], out.row_bytes, macs[op.name]))
     return tuple(steps)
+
+
+def _feed_step(graph: Graph) -> Step:
+    tensor = graph.tensors[graph.inputs[0]]
+    height = tensor.hwc[0]
+    nothing = Lowered("", "", CStruct("", ()), CStruct("", ()), RowPlan(height, ()))
+    return Step(Feed(name="feed", inputs=(), output=tensor.name), nothing, (), tensor.name, height, tensor.row_bytes, 0)
 
 
 def pull_order(steps: Sequence[Step], first: int, last: int, kept: frozenset[str]) -> list[Event]:

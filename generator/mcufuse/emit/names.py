@@ -36,5 +36,6 @@ def input_names(graph: Graph) -> tuple[str, ...]:
 def tensor_names(graph: Graph, steps: Sequence[Step], names: Sequence[str]) -> dict[str, str]:
     """Storage -> C name of its map: the producing step's name with _out, or the input's name."""
     result = dict(zip(graph.inputs, input_names(graph), strict=True))
-    result.update({step.storage: f"{name}_out" for step, name in zip(steps, names, strict=True)})
+    made = {step.storage: f"{name}_out" for step, name in zip(steps, names, strict=True)}
+    result.update({storage: name for storage, name in made.items() if storage not in result})
     return result
