@@ -219,7 +219,7 @@ _PRELUDE = """\
 #include <stdlib.h>
 #include <stdint.h>
 #include <string.h>
-#define MCUFUSE_WEIGHTS
+#define MF_WEIGHTS
 #ifndef GUARD
 #define GUARD 64
 #endif

@@ -8,10 +8,17 @@ from typing import Any
 
 from ..ir import Op
 from .base import Kernel
+from .conv2d import Conv2DKernel
+from .depthwise_conv2d import DepthwiseConv2DKernel
+from .fully_connected import FullyConnectedKernel
 
 __all__ = ["KERNELS", "kernel_of"]
 
-_TABLE: tuple[Kernel[Any], ...] = ()
+_TABLE: tuple[Kernel[Any], ...] = (
+    Conv2DKernel(),
+    DepthwiseConv2DKernel(),
+    FullyConnectedKernel(),
+)
 
 KERNELS: dict[type[Op], Kernel[Any]] = {kernel.op: kernel for kernel in _TABLE}
 

@@ -1,0 +1,160 @@
+/*
+ * Copyright (c) 2026 The mcufuse authors
+ * SPDX-License-Identifier: Apache-2.0
+ */
+
+/**
+ * @file
+ * @brief Convolution, one output row at a time.
+ *
+ * Two neighbouring output pixels are computed together. Their windows are copied into the scratch
+ * memory with the padding filled in, so that the inner loop is one run without tests:
+ *
+ *     scratch: [window of pixel x | window of pixel x + 1]     window: k_h x k_w x channels of the group
+ *
+ * A 1x1 convolution reads the rows where they are. The weights' sum times the input's zero point is
+ * part of the bias, so a padded value counts as the zero point.
+ */
+#ifndef MCUFUSE_CONV2D_H_
+#define MCUFUSE_CONV2D_H_
+
+#include <mcufuse/dot.h>
+
+/** @brief Shape of a convolution. */
+struct mf_conv2d_cfg {
+	uint16_t in_w;
+	uint16_t in_c;
+	uint16_t out_w;
+	uint16_t out_c;
+	uint16_t groups;
+	uint16_t pad_left;
+	uint8_t k_h;
+	uint8_t k_w;
+	uint8_t stride_w;
+	uint8_t dilation_w;
+	bool direct; /**< 1x1, one group, no padding: rows are read where they are */
+	uint8_t rq_mode;
+	uint8_t rq_shift;
+	int16_t rq_lo;
+	int16_t rq_hi;
+};
+
+/** @brief Constants of a layer. */
+struct mf_conv2d_data {
+	const int8_t *weights;  /**< [group] in the order of dot.h */
+	const int32_t *requant; /**< entries of requant.h, one for each output channel */
+	int8_t in_zero;
+	int8_t out_zero;
+};
+
+/** @brief Copy @p n bytes, forwards, in words as far as they go. */
+MF_INLINE void mf_copy_s8(int8_t *to, const int8_t *from, int n)
+{
+	const int8_t *end = from + (n & ~3);
+
+	while (from != end) {
+		memcpy(to, from, 4);
+		to += 4;
+		from += 4;
+	}
+	MF_UNROLL
+	for (int i = 0; i < (n & 3); i++) {
+		to[i] = from[i];
+	}
+}
+
+/** @brief Set @p n bytes. */
+MF_INLINE void mf_fill_s8(int8_t *to, int8_t value, int n)
+{
+	const int8_t *end = to + n;
+
+	while (to != end) {
+		*to++ = value;
+	}
+}
+
+/** @brief Gather one kernel row of the window that begins at column @p first. */
+MF_INLINE void mf_conv2d_gather_run(const struct mf_conv2d_cfg *cfg, const int8_t *row, int first,
+				    int channel, int8_t zero, int8_t *to)
+{
+	const int depth = cfg->in_c / cfg->groups;
+	const int run = cfg->k_w * depth;
+
+	if (row == NULL) {
+		mf_fill_s8(to, zero, run);
+	} else if (cfg->groups == 1 && cfg->dilation_w == 1 && first >= 0 &&
+		   first + cfg->k_w <= cfg->in_w) {
+		mf_copy_s8(to, row + first * depth, run);
+	} else {
+		for (int k = 0; k < cfg->k_w; k++) {
+			const int x = first + k * cfg->dilation_w;
+
+			if (x < 0 || x >= cfg->in_w) {
+				mf_fill_s8(to, zero, depth);
+			} else {
+				mf_copy_s8(to, row + x * cfg->in_c + channel, depth);
+			}
+			to += depth;
+		}
+	}
+}
+
+/** @brief Gather the window of output pixel @p x. */
+MF_INLINE void mf_conv2d_gather(const struct mf_conv2d_cfg *cfg, const int8_t *const *in, int x,
+				int channel, int8_t zero, int8_t *to)
+{
+	const int run = cfg->k_w * (cfg->in_c / cfg->groups);
+	const int first = x * cfg->stride_w - cfg->pad_left;
+
+	for (int i = 0; i < cfg->k_h; i++) {
+		mf_conv2d_gather_run(cfg, in[i], first, channel, zero, to + i * run);
+	}
+}
+
+/** @brief One output row; scratch: two windows, none if direct. */
+MF_INLINE void mf_conv2d_row_s8(const struct mf_conv2d_cfg *cfg, const struct mf_conv2d_data *data,
+				const int8_t *const *in, int8_t *out, int tick, void *scratch)
+{
+	const int depth = cfg->k_h * cfg->k_w * (cfg->in_c / cfg->groups);
+	const int out_c = cfg->out_c / cfg->groups;
+	const int weights = depth * out_c;
+	const int words = mf_requant_words(cfg->rq_mode) * out_c;
+	const bool direct = cfg->direct;
+	const struct mf_dot_cfg dot = {
+		.block = 4,
+		.depth = depth,
+		.distance = direct ? cfg->stride_w * cfg->in_c : depth,
+		.out_step = cfg->out_c,
+		.rq = {cfg->rq_mode, cfg->rq_shift, cfg->rq_lo, cfg->rq_hi, 0},
+	};
+	int8_t *window = scratch;
+
+	(void)tick;
+	for (int g = 0; g < cfg->groups; g++) {
+		const int channel = g * (cfg->in_c / cfg->groups);
+		const int8_t *w = data->weights + g * weights;
+		const int32_t *entry = data->requant + g * words;
+		int8_t *to = out + g * out_c;
+		const int8_t *x = direct ? in[0] : window;
+		int p = 0;
+
+		for (; p + 1 < cfg->out_w; p += 2) {
+			if (!direct) {
+				mf_conv2d_gather(cfg, in, p, channel, data->in_zero, window);
+				mf_conv2d_gather(cfg, in, p + 1, channel, data->in_zero,
+						 window + depth);
+			}
+			mf_dot_pixels(&dot, x, w, entry, data->out_zero, to, out_c, 2);
+			to += 2 * cfg->out_c;
+			x += direct ? 2 * dot.distance : 0;
+		}
+		if (p < cfg->out_w) {
+			if (!direct) {
+				mf_conv2d_gather(cfg, in, p, channel, data->in_zero, window);
+			}
+			mf_dot_pixels(&dot, x, w, entry, data->out_zero, to, out_c, 1);
+		}
+	}
+}
+
+#endif /* MCUFUSE_CONV2D_H_ */

@@ -1,0 +1,126 @@
+/*
+ * Copyright (c) 2026 The mcufuse authors
+ * SPDX-License-Identifier: Apache-2.0
+ */
+
+/**
+ * @file
+ * @brief Pixels times channels: the inner loops of convolution and fully connected layers.
+ *
+ * A block multiplies the windows of `np` pixels (1 or 2) with `nb` output channels at once, so that
+ * each value that is loaded serves several multiplications. Weights stand in reading order:
+ *
+ *     w[k][0..nb-1] for k = 0..depth-1, block after block
+ *
+ * All blocks of a layer have the same number of channels, except the last one.
+ */
+#ifndef MCUFUSE_DOT_H_
+#define MCUFUSE_DOT_H_
+
+#include <mcufuse/requant.h>
+
+/** Most output channels of a block. */
+#define MF_DOT_CHANNELS 8
+
+/** @brief What a layer's blocks have in common; compile-time constants. */
+struct mf_dot_cfg {
+	int block;    /**< output channels of a full block */
+	int depth;    /**< values of a window */
+	int distance; /**< from a value of the first pixel's window to the second's, bytes */
+	int out_step; /**< from the first pixel's output to the second's, bytes */
+	struct mf_requant_cfg rq;
+};
+
+/** @brief Steps of the inner loop that are written out: few left-over steps, small code. */
+MF_INLINE int mf_dot_unroll(int depth)
+{
+	if (depth <= 9) {
+		return depth;
+	}
+	for (int n = 8; n >= 4; n--) {
+		if (depth % n == 0) {
+			return n;
+		}
+	}
+	return 4;
+}
+
+/** @brief One step: value @p k of the windows times its weights. */
+MF_INLINE void mf_dot_step(int32_t acc[2][MF_DOT_CHANNELS], const int8_t *x, const int8_t *w,
+			   int distance, int np, int nb)
+{
+	int32_t x0 = x[0];
+	int32_t x1 = np > 1 ? x[distance] : 0;
+
+	MF_UNROLL
+	for (int j = 0; j < nb; j++) {
+		int32_t v = w[j];
+
+		acc[0][j] += x0 * v;
+		if (np > 1) {
+			acc[1][j] += x1 * v;
+		}
+	}
+}
+
+/** @brief @p np pixels times @p nb channels, requantized into @p out; returns the next weights. */
+MF_INLINE const int8_t *mf_dot_block(const struct mf_dot_cfg *cfg, const int8_t *x,
+				     const int8_t *w, const int32_t *entry, int32_t out_zero,
+				     int8_t *out, int np, int nb)
+{
+	const struct mf_requant_cfg rq = {cfg->rq.mode, cfg->rq.shift, cfg->rq.lo, cfg->rq.hi,
+					  out_zero};
+	const int words = mf_requant_words(rq.mode);
+	const int unroll = mf_dot_unroll(cfg->depth);
+	const int8_t *end = x + cfg->depth / unroll * unroll;
+	int32_t acc[2][MF_DOT_CHANNELS];
+
+	MF_UNROLL
+	for (int j = 0; j < nb; j++) {
+		acc[0][j] = mf_requant_start(&rq, entry + j * words);
+		acc[1][j] = acc[0][j];
+	}
+	do {
+		MF_UNROLL
+		for (int k = 0; k < unroll; k++) {
+			mf_dot_step(acc, x + k, w + k * nb, cfg->distance, np, nb);
+		}
+		x += unroll;
+		w += unroll * nb;
+	} while (x != end);
+	MF_UNROLL
+	for (int k = 0; k < 8; k++) {
+		if (k < cfg->depth % unroll) {
+			mf_dot_step(acc, x + k, w + k * nb, cfg->distance, np, nb);
+		}
+	}
+	w += cfg->depth % unroll * nb;
+	MF_UNROLL
+	for (int j = 0; j < nb; j++) {
+		MF_UNROLL
+		for (int p = 0; p < np; p++) {
+			out[p * cfg->out_step + j] =
+				(int8_t)mf_requant(&rq, entry + j * words, acc[p][j]);
+		}
+	}
+	return w;
+}
+
+/** @brief @p np pixels times @p channels channels. */
+MF_INLINE void mf_dot_pixels(const struct mf_dot_cfg *cfg, const int8_t *x, const int8_t *w,
+			     const int32_t *entry, int32_t out_zero, int8_t *out, int channels,
+			     int np)
+{
+	const int words = mf_requant_words(cfg->rq.mode);
+	const int rest = channels % cfg->block;
+
+	for (int c = 0; c < channels - rest; c += cfg->block) {
+		w = mf_dot_block(cfg, x, w, entry, out_zero, out + c, np, cfg->block);
+		entry += cfg->block * words;
+	}
+	if (rest != 0) {
+		mf_dot_block(cfg, x, w, entry, out_zero, out + channels - rest, np, rest);
+	}
+}
+
+#endif /* MCUFUSE_DOT_H_ */

@@ -1,0 +1,148 @@
+# Copyright (c) 2026 The mcufuse authors
+# SPDX-License-Identifier: Apache-2.0
+"""Convolution."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from ..arith import requantize
+from ..ir import Conv2D, DepthwiseConv2D, FullyConnected, Graph, Padding
+from .base import Array, CArray, CStruct, Kernel, LowerContext, Lowered, Refusal, RowPlan, Window
+from .requant import plan_requant
+
+__all__ = [
+    "Conv2DKernel", "finish", "pack_blocks", "padded_input", "raw_range", "too_large", "window_rows",
+]  # fmt: skip
+
+I64 = npt.NDArray[np.int64]
+
+BLOCK = 4
+"""Output channels of a block, `cfg.block` of mcufuse/dot.h."""
+
+
+def padded_input(x: Array, padding: Padding, in_zero: int) -> npt.NDArray[np.float64]:
+    """[H, W, C] of x - in_zero with the padding as zeros, in float64: products of int8 sum exactly up to 2^53."""
+    centred = x.astype(np.float64) - in_zero
+    return np.pad(centred, ((padding.top, padding.bottom), (padding.left, padding.right), (0, 0)))
+
+
+def finish(acc: Array, op: Conv2D | DepthwiseConv2D | FullyConnected) -> Array:
+    """Requantized, offset and clamped accumulators [..., channels], int8."""
+    y = requantize(acc, op.requant) + op.out_zero
+    return np.clip(y, op.clamp.lo, op.clamp.hi).astype(np.int8)
+
+
+def raw_range(weights: Array) -> tuple[I64, I64]:
+    """Least and greatest sum(x * w) per channel over int8 x; weights [channels, taps]."""
+    w = weights.astype(np.int64)
+    positive, negative = np.maximum(w, 0).sum(axis=1), np.minimum(w, 0).sum(axis=1)
+    return 127 * negative - 128 * positive, 127 * positive - 128 * negative
+
+
+def pack_blocks(weights: Array, block: int) -> Array:
+    """[channels, depth] in the reading order of dot.h: [depth][block] for each block of channels, in order."""
+    parts = [weights[c : c + block].T.ravel() for c in range(0, weights.shape[0], block)]
+    return np.concatenate(parts).astype(np.int8)
+
+
+def window_rows(height: int, k_h: int, stride_h: int, dilation_h: int, top: int) -> RowPlan:
+    """One output row a tick, from the rows of its window."""
+    return RowPlan(ticks=height, reads=(Window(stride_h, -top, k_h, dilation_h),))
+
+
+def too_large(function: str, **fields: tuple[int, int]) -> Refusal | None:
+    """A refusal if a field (value, limit) does not fit its member of the cfg struct."""
+    for name, (value, limit) in fields.items():
+        if value > limit:
+            return Refusal(function, f"{name} is {value}, above {limit}")
+    return None
+
+
+class Conv2DKernel(Kernel[Conv2D]):
+    """Windows of two pixels times four channels at a time."""
+
+    op = Conv2D
+
+    def evaluate(self, op: Conv2D, graph: Graph, args: Sequence[Array]) -> Array:
+        """The oracle: im2col and an exact float64 matrix product for each group."""
+        x, weights, bias = (np.asarray(a) for a in args)
+        out_c, k_h, k_w, depth = weights.shape
+        out_h, out_w, _ = graph.tensors[op.output].hwc
+        data = padded_input(x.reshape(x.shape[-3:]), op.padding, op.in_zero)
+        (s_h, s_w), (d_h, d_w) = op.stride, op.dilation
+        taps = [
+            data[i * d_h : i * d_h + s_h * (out_h - 1) + 1 : s_h, j * d_w : j * d_w + s_w * (out_w - 1) + 1 : s_w]
+            for i in range(k_h)
+            for j in range(k_w)
+        ]
+        windows = np.stack(taps, axis=2)  # [out_h, out_w, taps, in_c]
+        per_group = out_c // op.groups
+        parts = []
+        for g in range(op.groups):
+            flat = windows[..., g * depth : (g + 1) * depth].reshape(out_h * out_w, -1)
+            matrix = weights[g * per_group : (g + 1) * per_group].reshape(per_group, -1).astype(np.float64)
+            parts.append(flat @ matrix.T)
+        acc = np.concatenate(parts, axis=1).astype(np.int64) + bias.astype(np.int64)
+        return finish(acc, op).reshape(1, out_h, out_w, out_c)
+
+    def lower(self, op: Conv2D, context: LowerContext) -> list[Lowered | Refusal]:
+        """`mf_conv2d_row_s8`."""
+        function = "mf_conv2d_row_s8"
+        graph = context.graph
+        in_h, in_w, in_c = context.hwc(op.inputs[0])
+        out_h, out_w, out_c = context.hwc(op.output)
+        weights = np.asarray(graph.const(op.inputs[1]))
+        _, k_h, k_w, depth = weights.shape
+        refusal = too_large(
+            function,
+            kernel_h=(k_h, 255), kernel_w=(k_w, 255), stride_w=(op.stride[1], 255), dilation_w=(op.dilation[1], 255),
+            channels=(max(in_c, out_c), 65535), width=(max(in_w, out_w), 32767), taps=(k_h * k_w * depth, 131071),
+        )  # fmt: skip
+        if refusal:
+            return [refusal]
+        flat = weights.reshape(out_c, -1)
+        bias = np.asarray(graph.const(op.inputs[2])).astype(np.int64) - op.in_zero * flat.astype(np.int64).sum(axis=1)
+        lo, hi = raw_range(flat)
+        plan = plan_requant(op.requant, bias=bias, raw_lo=lo, raw_hi=hi, out_zero=op.out_zero, clamp=op.clamp)
+        if isinstance(plan, Refusal):
+            return [Refusal(function, plan.reason)]
+        per_group = out_c // op.groups
+        packed = [pack_blocks(flat[g * per_group : (g + 1) * per_group], BLOCK) for g in range(op.groups)]
+        direct = k_h == k_w == op.groups == 1 and op.padding == Padding()
+        cfg = CStruct(
+            "mf_conv2d_cfg",
+            (
+                ("in_w", in_w), ("in_c", in_c), ("out_w", out_w), ("out_c", out_c), ("groups", op.groups),
+                ("pad_left", op.padding.left), ("k_h", k_h), ("k_w", k_w), ("stride_w", op.stride[1]),
+                ("dilation_w", op.dilation[1]), ("direct", int(direct)), *plan.cfg_fields(),
+            ),
+        )  # fmt: skip
+        data = CStruct(
+            "mf_conv2d_data",
+            (
+                ("weights", CArray("int8_t", np.concatenate(packed), "weights")), ("requant", plan.array()),
+                ("in_zero", op.in_zero), ("out_zero", op.out_zero),
+            ),
+        )  # fmt: skip
+        taps = k_h * k_w * depth
+        pixel = out_c * (1.95 * taps + plan.instructions + 3) + (0 if direct else 0.8 * taps + 12 * k_h)
+        return [
+            Lowered(
+                function=function,
+                header="mcufuse/conv2d.h",
+                cfg=cfg,
+                data=data,
+                rows=window_rows(out_h, k_h, op.stride[0], op.dilation[0], op.padding.top),
+                scratch_bytes=0 if direct else 2 * taps,
+                instructions=int(out_h * out_w * pixel),
+            )
+        ]
+
+    def macs(self, op: Conv2D, graph: Graph) -> int:
+        """Output elements times the taps of a window."""
+        weights = graph.tensors[op.inputs[1]]
+        return graph.tensors[op.output].elements * (weights.elements // weights.shape[0])

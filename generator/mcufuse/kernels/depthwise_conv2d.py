@@ -1,0 +1,99 @@
+# Copyright (c) 2026 The mcufuse authors
+# SPDX-License-Identifier: Apache-2.0
+"""Depthwise convolution."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..ir import DepthwiseConv2D, Graph
+from .base import Array, CArray, CStruct, Kernel, LowerContext, Lowered, Refusal
+from .conv2d import finish, padded_input, raw_range, too_large, window_rows
+from .requant import plan_requant
+
+__all__ = ["DepthwiseConv2DKernel"]
+
+
+def strip_of(out_w: int, k_w: int) -> int:
+    """Outputs of a strip: as many as the registers of Armv7-M hold, in code of bounded size."""
+    if k_w > 8:
+        return 1
+    return out_w if out_w <= 5 else 4
+
+
+class DepthwiseConv2DKernel(Kernel[DepthwiseConv2D]):
+    """Strips of neighbouring outputs of one channel."""
+
+    op = DepthwiseConv2D
+
+    def evaluate(self, op: DepthwiseConv2D, graph: Graph, args: Sequence[Array]) -> Array:
+        """The oracle: one multiply-accumulate of whole maps for each tap."""
+        x, weights, bias = (np.asarray(a) for a in args)
+        k_h, k_w, out_c = weights.shape
+        out_h, out_w, _ = graph.tensors[op.output].hwc
+        data = padded_input(x.reshape(x.shape[-3:]), op.padding, op.in_zero)
+        (s_h, s_w), (d_h, d_w) = op.stride, op.dilation
+        acc = np.zeros((out_h, out_w, out_c))
+        for i in range(k_h):
+            for j in range(k_w):
+                rows = slice(i * d_h, i * d_h + s_h * (out_h - 1) + 1, s_h)
+                columns = slice(j * d_w, j * d_w + s_w * (out_w - 1) + 1, s_w)
+                acc += np.repeat(data[rows, columns], op.multiplier, axis=2) * weights[i, j].astype(np.float64)
+        return finish(acc.astype(np.int64) + bias.astype(np.int64), op).reshape(1, out_h, out_w, out_c)
+
+    def lower(self, op: DepthwiseConv2D, context: LowerContext) -> list[Lowered | Refusal]:
+        """`mf_depthwise_conv2d_row_s8`."""
+        function = "mf_depthwise_conv2d_row_s8"
+        graph = context.graph
+        _, in_w, in_c = context.hwc(op.inputs[0])
+        out_h, out_w, out_c = context.hwc(op.output)
+        weights = np.asarray(graph.const(op.inputs[1]))
+        k_h, k_w, _ = weights.shape
+        refusal = too_large(
+            function,
+            kernel_h=(k_h, 255), kernel_w=(k_w, 255), stride_w=(op.stride[1], 255), dilation_w=(op.dilation[1], 255),
+            channels=(out_c, 65535), width=(max(in_w, out_w), 32767),
+        )  # fmt: skip
+        if refusal:
+            return [refusal]
+        flat = weights.reshape(k_h * k_w, out_c).T
+        bias = np.asarray(graph.const(op.inputs[2])).astype(np.int64) - op.in_zero * flat.astype(np.int64).sum(axis=1)
+        lo, hi = raw_range(flat)
+        plan = plan_requant(op.requant, bias=bias, raw_lo=lo, raw_hi=hi, out_zero=op.out_zero, clamp=op.clamp)
+        if isinstance(plan, Refusal):
+            return [Refusal(function, plan.reason)]
+        strip = strip_of(out_w, k_w)
+        cfg = CStruct(
+            "mf_depthwise_conv2d_cfg",
+            (
+                ("in_w", in_w), ("in_c", in_c), ("out_w", out_w), ("multiplier", op.multiplier),
+                ("pad_left", op.padding.left), ("k_h", k_h), ("k_w", k_w), ("stride_w", op.stride[1]),
+                ("dilation_w", op.dilation[1]), ("strip", strip), *plan.cfg_fields(),
+            ),
+        )  # fmt: skip
+        data = CStruct(
+            "mf_depthwise_conv2d_data",
+            (
+                ("weights", CArray("int8_t", np.ascontiguousarray(flat), "weights")), ("requant", plan.array()),
+                ("in_zero", op.in_zero), ("out_zero", op.out_zero),
+            ),
+        )  # fmt: skip
+        columns = (strip - 1) * op.stride[1] + k_w
+        per_strip = k_h * (strip * k_w + columns + k_w + 6) + strip * (plan.instructions + 2) + 4
+        return [
+            Lowered(
+                function=function,
+                header="mcufuse/depthwise_conv2d.h",
+                cfg=cfg,
+                data=data,
+                rows=window_rows(out_h, k_h, op.stride[0], op.dilation[0], op.padding.top),
+                instructions=int(out_h * out_c * out_w / strip * per_strip),
+            )
+        ]
+
+    def macs(self, op: DepthwiseConv2D, graph: Graph) -> int:
+        """Output elements times the taps of a window."""
+        k_h, k_w, _ = graph.tensors[op.inputs[1]].shape
+        return graph.tensors[op.output].elements * k_h * k_w

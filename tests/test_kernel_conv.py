@@ -1,0 +1,30 @@
+# Copyright (c) 2026 The mcufuse authors
+# SPDX-License-Identifier: Apache-2.0
+"""Convolution, depthwise and fully connected kernels: C against the oracle on the host."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from kernel_harness import Case, check_cases
+from kernel_random import conv_case, depthwise_case, fully_connected_case
+
+from mcufuse.ir import Rounding
+
+MAKERS = {"conv2d": conv_case, "depthwise": depthwise_case, "fully_connected": fully_connected_case}
+
+
+def cases_of(kind: str, seed: int, count: int) -> list[Case]:
+    rng = np.random.default_rng([seed, *kind.encode()])
+    return [MAKERS[kind](rng, list(Rounding)[i % 3]) for i in range(count)]
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+@pytest.mark.parametrize("opt", ["-O0", "-Os", "-O2"])
+def test_random(kind: str, opt: str) -> None:
+    check_cases(cases_of(kind, 1, 24), opt=opt)
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_random_sanitized(kind: str) -> None:
+    check_cases(cases_of(kind, 2, 24), opt="-O1", sanitize=True)
