@@ -25,6 +25,7 @@ _WIDTH = r"(?:\.[nw])?"
 _HEADING = re.compile(r"^([0-9a-f]+) <(.+)>:$")
 _INSTRUCTION = re.compile(r"^\s*([0-9a-f]+):\t(\S+)(?:\t(.*))?$")
 _BRANCH = re.compile(rf"^(?:bl?{_COND}|blx|cbn?z){_WIDTH}$")
+_CALL = re.compile(rf"^blx?{_WIDTH}$")
 _TARGET = re.compile(r"(?:^|,\s*)([0-9a-f]+) <")
 _INDIRECT = re.compile(rf"^b(l?)x(?:ns)?{_COND}$")
 _REGISTER_LIST = re.compile(r"\{([^}]*)\}")
@@ -88,9 +89,9 @@ def _function(address: int, name: str, body: list[tuple[str, str]], starts: list
         if _BRANCH.match(mnemonic) and (target := _TARGET.search(operands)):
             home = starts[max(0, bisect_right(starts, int(target[1], 16)) - 1)]
             # A call of itself is recursion, a jump within itself is a loop.
-            if home != address or mnemonic.startswith("bl") and int(target[1], 16) == address:
+            if home != address or (_CALL.match(mnemonic) and int(target[1], 16) == address):
                 calls[home] = None
-        elif (kind := _INDIRECT.match(mnemonic)) and operands != "lr":
+        elif _INDIRECT.match(mnemonic) and operands != "lr":
             indirect += 1
     code = [(m, o) for m, o in body if not m.startswith(".") and m != "nop"]
     ends = not code or _ends(*code[-1])
