@@ -72,6 +72,7 @@ class Stager:
         for name in self.outputs:
             self.dies[name] = len(steps)
         self._traces: dict[int, StageTrace] = {}
+        self._candidates: dict[tuple[int, int], StageCandidate] = {}
 
     @cached_property
     def _reach(self) -> tuple[int, ...]:
@@ -169,47 +170,62 @@ class Stager:
         packing = pack(items, distances, node_limit=_SEARCH_NODES)
         return packing.peak, packing.lower_bound
 
+    def floor(self, first: int, last: int) -> int:
+        """A cheap lower bound of the local peak: what lives through the stage, and its operands or its results."""
+        through = before = after = 0
+        for name, born in self.born.items():
+            dies = self.dies[name]
+            if born < first and dies > last:
+                through += self.bytes[name]
+            elif born < first <= dies:
+                before += self.bytes[name]
+            elif first <= born <= last < dies:
+                after += self.bytes[name]
+        return through + max(before, after)
+
+    def _cached(self, first: int, last: int) -> StageCandidate:
+        if (first, last) not in self._candidates:
+            self._candidates[first, last] = self.candidate(first, last)
+        return self._candidates[first, last]
+
     def choose(self, limit: int | None = None) -> tuple[list[StageCandidate], int]:
         """Stages for the least greatest local peak, and that peak's proven lower bound for this order of steps.
 
         Among the choices that reach the least peak (or stay within `limit` bytes, if that is larger), the one with
         the most stages: the simplest program.
         """
-        table = {
-            (first, last): self.candidate(first, last)
-            for last in range(len(self.steps))
-            for first in range(self.earliest(last), last + 1)
-        }
-        least = _least_bottleneck(table, len(self.steps), lambda c: c.peak)
-        bound = _least_bottleneck(table, len(self.steps), lambda c: c.bound)
-        allowed = max(least, limit or 0)
-        return _most_stages(table, len(self.steps), allowed), bound
+        least = self._least_bottleneck(lambda c: c.peak)
+        bound = self._least_bottleneck(lambda c: c.bound)
+        return self._most_stages(max(least, limit or 0)), bound
 
+    def _least_bottleneck(self, size: Callable[[StageCandidate], int]) -> int:
+        """Shortest path with the maximum as length; candidates that cannot improve it are not looked at."""
+        n = len(self.steps)
+        best = [0] * (n + 1)
+        for last in range(n):
+            found = max(best[last], size(self._cached(last, last)))
+            for first in range(last - 1, self.earliest(last) - 1, -1):
+                if max(best[first], self.floor(first, last)) < found:
+                    found = min(found, max(best[first], size(self._cached(first, last))))
+            best[last + 1] = found
+        return best[n]
 
-def _least_bottleneck(
-    table: Mapping[tuple[int, int], StageCandidate], n: int, size: Callable[[StageCandidate], int]
-) -> int:
-    best = [0] * (n + 1)
-    for last in range(n):
-        candidates = [c for first in range(last + 1) if (c := table.get((first, last))) is not None]
-        best[last + 1] = min(max(best[c.first], size(c)) for c in candidates)
-    return best[n]
-
-
-def _most_stages(table: Mapping[tuple[int, int], StageCandidate], n: int, allowed: int) -> list[StageCandidate]:
-    best: list[tuple[int, StageCandidate | None]] = [(0, None), *((-1, None) for _ in range(n))]
-    for last in range(n):
-        for first in range(last + 1):
-            candidate = table.get((first, last))
-            if candidate is None or candidate.peak > allowed or best[first][0] < 0:
-                continue
-            if best[first][0] + 1 > best[last + 1][0]:
-                best[last + 1] = (best[first][0] + 1, candidate)
-    chosen: list[StageCandidate] = []
-    end = n
-    while end > 0:
-        candidate = best[end][1]
-        assert candidate is not None
-        chosen.append(candidate)
-        end = candidate.first
-    return chosen[::-1]
+    def _most_stages(self, allowed: int) -> list[StageCandidate]:
+        n = len(self.steps)
+        best: list[tuple[int, StageCandidate | None]] = [(0, None), *((-1, None) for _ in range(n))]
+        for last in range(n):
+            for first in range(last, self.earliest(last) - 1, -1):
+                stages = best[first][0] + 1
+                if best[first][0] < 0 or stages <= best[last + 1][0] or self.floor(first, last) > allowed:
+                    continue
+                candidate = self._cached(first, last)
+                if candidate.peak <= allowed:
+                    best[last + 1] = (stages, candidate)
+        chosen: list[StageCandidate] = []
+        end = n
+        while end > 0:
+            candidate_or_none = best[end][1]
+            assert candidate_or_none is not None
+            chosen.append(candidate_or_none)
+            end = candidate_or_none.first
+        return chosen[::-1]
