@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from ..ir import Graph
 from .canonical import canonicalize
-from .cleanup import fold_constants, remove_dead, remove_identities
+from .cleanup import fold_constants, remove_identities
 from .constant_channels import remove_constant_channels
 from .pads import fold_padding
 from .tables import compose_tables, tables_to_clamps
@@ -23,7 +23,5 @@ PASSES: tuple[Callable[[Graph], Graph], ...] = (
     fold_padding,
     remove_identities,
     canonicalize,
-    remove_dead,
     remove_constant_channels,
-    remove_dead,
 )

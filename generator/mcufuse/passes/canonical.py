@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..ir import AvgPool2D, Conv2D, DepthwiseConv2D, FullyConnected, Graph, Mean, Op, Padding, Reshape, Tensor
+from .cleanup import remove_dead
 
 __all__ = ["canonicalize"]
 
@@ -24,7 +25,7 @@ def canonicalize(graph: Graph) -> Graph:
     for op in graph.ops:
         changed = _mean(op, graph) or _conv_of_one_channel(op, graph, tensors) or _dense(op, graph, tensors)
         ops.append(_without_reshape(changed or op, graph))
-    return graph if list(graph.ops) == ops else graph.with_(ops=ops, tensors=tensors)
+    return graph if list(graph.ops) == ops else remove_dead(graph.with_(ops=ops, tensors=tensors))
 
 
 def _mean(op: Op, graph: Graph) -> Op | None:  # rule 1

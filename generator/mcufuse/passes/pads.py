@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..ir import S8_MIN, AvgPool2D, Conv2D, DepthwiseConv2D, Graph, MaxPool2D, Op, Pad, Padding
+from .cleanup import remove_dead
 
 __all__ = ["fold_padding"]
 
@@ -23,7 +24,7 @@ def fold_padding(graph: Graph) -> Graph:
         if pad is not None and (changed := _absorb(op, pad)) is not None:
             op = changed
         ops.append(op)
-    return graph if list(graph.ops) == ops else graph.with_(ops=ops)
+    return graph if list(graph.ops) == ops else remove_dead(graph.with_(ops=ops))
 
 
 def _absorb(op: Op, pad: Pad) -> Op | None:
