@@ -73,7 +73,7 @@ function(mcufuse_add_model target config)
   add_custom_command(
     OUTPUT ${sources} ${headers} ${dir}/report.json
     DEPFILE ${dir}/${arg_NAME}.d
-    COMMAND ${python} -m mcufuse compile ${config} -o ${dir} --dotconfig ${DOTCONFIG}
+    COMMAND ${python} -m mcufuse compile -q ${config} -o ${dir} --dotconfig ${DOTCONFIG}
             --name ${arg_NAME} --vectors ${arg_VECTORS} --depfile ${dir}/${arg_NAME}.d
     DEPENDS ${config} ${DOTCONFIG}
     COMMENT "mcufuse: generating ${arg_NAME}"
@@ -100,9 +100,9 @@ function(mcufuse_add_model target config)
   target_include_directories(${lib} PUBLIC ${dir})
   target_link_libraries(${lib} PRIVATE zephyr_interface)
   add_dependencies(${lib} zephyr_generated_headers)
-  # On the file, not on the target: these come after Zephyr's own -Os and win.
+  # On the file, not on the target: so they come after Zephyr's own -Os and win.
   set_source_files_properties(${dir}/${arg_NAME}.c PROPERTIES
-    COMPILE_OPTIONS "@${dir}/cflags;-fstack-usage" OBJECT_DEPENDS ${dir}/cflags)
+    COMPILE_OPTIONS "@${dir}/cflags" OBJECT_DEPENDS ${dir}/cflags)
 
   add_dependencies(${target} mcufuse_gen_${arg_NAME})
   target_link_libraries(${target} PUBLIC ${lib})

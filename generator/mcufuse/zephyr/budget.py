@@ -12,12 +12,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..budget import FLASH, RAM, check_budget
 from ..config import Config
-from ..elf import ImageSizes, NetworkSizes, Region, Section, Symbol, network_sizes
-from ..errors import Problems
-from .linker import network_flash_hint, network_ram_hint
+from ..elf import ImageSizes, NetworkSizes, Region, Section, network_sizes
+from ..errors import Problem, UserError
 
-__all__ = ["Holding", "Memory", "Network", "check_budgets", "memories", "render"]
+__all__ = ["Holding", "Memory", "Network", "check_budgets", "memories", "network", "render"]
 
 _SYSTEM = "Zephyr"
 _PADDING = "padding"
@@ -64,10 +64,16 @@ class Network:
         """Its C identifier."""
         return str(self.report["name"])
 
-    @property
-    def ram(self) -> int:
-        """Arena, state and worst stack, as budget.ram counts."""
-        return self.sizes.arena_bytes + self.sizes.state_bytes + (self.stack or 0)
+    def linked_report(self) -> dict[str, Any]:
+        """The report with the figures of the image in place of those of the plan."""
+        return {
+            **self.report,
+            "arena_bytes": self.sizes.arena_bytes,
+            "state_bytes": self.sizes.state_bytes,
+            "stack_bytes": self.stack,
+            "weights_bytes": self.sizes.weights_bytes,
+            "code_bytes": self.sizes.code_bytes,
+        }
 
 
 def memories(image: ImageSizes) -> tuple[Memory, ...]:
@@ -112,48 +118,33 @@ def _owner(archive: str, member: str) -> str:
 
 def check_budgets(image: ImageSizes, networks: Iterable[Network]) -> None:
     """Raises `UserError` with everything that does not hold: plan against ELF, and the YAML's budgets."""
-    found = Problems()
+    problems: list[Problem] = []
     for network in networks:
         planned, linked = int(network.report["arena_bytes"]), network.sizes.arena_bytes
         if planned != linked:
-            found.add(
-                f"the plan says {planned:,} B of arena, the image holds {linked:,} B",
-                place=f"{image.path}: {network.name}_arena",
-                hint="the image is older than the plan; build again",
+            problems.append(
+                Problem(
+                    f"the plan says {planned:,} B of arena, the image holds {linked:,} B",
+                    place=f"{image.path}: {network.name}_arena",
+                    hint="the image is older than the plan; build again",
+                )
             )
         if network.config is not None:
-            _check_yaml(image, network, network.config, found)
-    found.raise_if_any()
-
-
-def _check_yaml(image: ImageSizes, network: Network, config: Config, found: Problems) -> None:
-    sizes, budget = network.sizes, config.budget
-    if budget.ram is not None and network.ram > budget.ram:
-        stack = f" + stack {network.stack:,} B" if network.stack is not None else ""
-        found.add(
-            f"{budget.ram:,} B, but {network.name} takes {network.ram:,} B: arena {sizes.arena_bytes:,} B"
-            f" + state {sizes.state_bytes:,} B{stack}; largest: {_largest_buffers(network.report)}",
-            place=config.place("budget.ram"),
-            hint=network_ram_hint(),
-        )
-    if budget.flash is not None and sizes.flash_bytes > budget.flash:
-        found.add(
-            f"{budget.flash:,} B, but {network.name} takes {sizes.flash_bytes:,} B: code {sizes.code_bytes:,} B"
-            f" + weights {sizes.weights_bytes:,} B; largest: {_largest_symbols(image, network.name)}",
-            place=config.place("budget.flash"),
-            hint=network_flash_hint(),
-        )
-
-
-def _largest_buffers(report: Mapping[str, Any], count: int = 3) -> str:
-    buffers = sorted(report.get("buffers", ()), key=lambda b: -int(b["size"]))[:count]
-    return ", ".join(f"{b['name']} {int(b['size']):,} B" for b in buffers) or "unknown"
+            try:
+                check_budget(network.config, network.linked_report())
+            except UserError as error:
+                largest = _largest_symbols(image, network.name)
+                problems += [
+                    Problem(f"{p.message}; largest in the image: {largest}", p.place, p.hint) for p in error.problems
+                ]
+    if problems:
+        raise UserError(problems=problems)
 
 
 def _largest_symbols(image: ImageSizes, name: str, count: int = 5) -> str:
-    owned: dict[int, Symbol] = {s.address: s for s in image.symbols if s.name.startswith(f"{name}_") and s.size}
-    arena = image.symbol(f"{name}_arena")
-    ordered = sorted((s for s in owned.values() if s != arena), key=lambda s: -s.size)
+    parts = ("_arena", "_vectors", "_expected_", "_stored_")
+    own = [s for s in image.symbols if s.name.startswith(f"{name}_") and s.size]
+    ordered = sorted((s for s in own if not s.name.removeprefix(name).startswith(parts)), key=lambda s: -s.size)
     return ", ".join(f"{s.name} {s.size:,} B" for s in ordered[:count]) or "unknown"
 
 
@@ -187,8 +178,11 @@ def render(found: Iterable[Memory], networks: Iterable[Network]) -> str:
 def _budget_lines(network_: Network) -> list[str]:
     if network_.config is None:
         return []
-    budget = network_.config.budget
-    pairs = (("RAM", network_.ram, budget.ram), ("flash", network_.sizes.flash_bytes, budget.flash))
+    budget, report = network_.config.budget, network_.linked_report()
+    pairs = (
+        ("RAM", sum(RAM.known(report).values()), budget.ram),
+        ("flash", sum(FLASH.known(report).values()), budget.flash),
+    )
     return [
         f"  {what} {used:,} B of the budget's {limit:,} B, {limit - used:,} B left"
         for what, used, limit in pairs

@@ -8,19 +8,25 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from ..config import Config, load_config
-from ..elf import check_overlaps, network_names, read_image
+from ..elf import ImageSizes, check_overlaps, network_names, network_sizes, read_image
 from ..errors import UserError
+from ..report import show_report
+from ..stack import stack_bound
+from ..toolchain import Toolchain
 from . import budget
 from .builds import BuildDir, default_build_dir, west_config
-from .linker import OverflowWatch
+from .linker import BuildWatch
 from .process import run_watched
 from .workspace import project_env, repository
 
-__all__ = ["build_image", "check_build", "check_elf", "show_report"]
+__all__ = ["build_image", "check_build", "check_elf", "linked_networks", "print_report"]
+
+# What the default application and an interrupt take of the main stack besides the network, in bytes.
+_MAIN_RESERVE = 384
 
 
 def build_image(args: argparse.Namespace) -> BuildDir:
@@ -34,7 +40,7 @@ def build_image(args: argparse.Namespace) -> BuildDir:
             place=str(build.path),
             hint="west mcufuse build CONFIG -b BOARD, or -s APP for an application of your own",
         )
-    watch = OverflowWatch()
+    watch = BuildWatch()
     outcome = run_watched(_command(args, source, build), on_line=watch, env=project_env(os.environ))
     build = BuildDir(build.path)
     if outcome.code:
@@ -70,7 +76,7 @@ def _command(args: argparse.Namespace, source: Path | None, build: BuildDir) -> 
     return command + (["--", *cmake] if cmake else [])
 
 
-def _explain(watch: OverflowWatch, build: BuildDir, code: int) -> None:
+def _explain(watch: BuildWatch, build: BuildDir, code: int) -> None:
     sizes: dict[str, int] = {}
     if build.is_configured:
         config = build.dotconfig
@@ -78,6 +84,8 @@ def _explain(watch: OverflowWatch, build: BuildDir, code: int) -> None:
     problems = watch.problems(build.reports(), sizes)
     if problems:
         raise UserError(problems=problems)
+    if watch.messages:
+        raise UserError("\n".join(watch.messages).removeprefix("error: "))
     raise UserError(f"the build failed (exit code {code}); its output is above", place=str(build.path))
 
 
@@ -85,17 +93,42 @@ def check_build(build: BuildDir) -> str:
     """Checks the image of `build` against plan, YAML and itself; returns the report. Raises `UserError` for a breach."""
     image = read_image(build.require_elf())
     check_overlaps(image)
-    networks = [
-        budget.network(image, report, _stack_bound(build, report), _config(build, report["name"]))
-        for report in build.reports()
-    ]
+    networks = linked_networks(build, image)
     text = budget.render(budget.memories(image), networks)
     try:
         budget.check_budgets(image, networks)
+        _check_main_stack(build, networks)
     except UserError:
         print(text)  # the whole picture first, then what is wrong with it
         raise
     return text
+
+
+def linked_networks(build: BuildDir, image: ImageSizes) -> list[budget.Network]:
+    """The networks of `build` as they stand in its image."""
+    tools = Toolchain(Path(gcc), ()) if (gcc := build.cache.get("CMAKE_C_COMPILER")) else None
+    found = []
+    for report in build.reports():
+        name = str(report["name"])
+        bound = stack_bound(image, name, toolchain=tools).size
+        found.append(budget.network(image, report, bound, _config(build, name)))
+    return found
+
+
+def _check_main_stack(build: BuildDir, networks: Sequence[budget.Network]) -> None:
+    """The default application runs its network in the main thread: is that stack large enough?"""
+    if "MCUFUSE_MODEL" not in build.cache:
+        return
+    have = build.dotconfig.main_stack_bytes
+    for network in networks:
+        need = (network.stack or 0) + _MAIN_RESERVE
+        if need > have:
+            raise UserError(
+                f"{have:,} B of stack, but {network.name} takes up to {network.stack:,} B, and {_MAIN_RESERVE} B go to "
+                "the self-test and to interrupts",
+                place=f"{build.dotconfig.path}: CONFIG_MAIN_STACK_SIZE",
+                hint=f"west mcufuse build ... -- -DCONFIG_MAIN_STACK_SIZE={-(-need // 64) * 64}",
+            )
 
 
 def check_elf(elf: Path) -> str:
@@ -105,33 +138,33 @@ def check_elf(elf: Path) -> str:
         return check_build(build)
     image = read_image(elf)
     check_overlaps(image)
-    reports = [{"name": name, "arena_bytes": _arena(image, name)} for name in network_names(image)]
-    networks = [budget.network(image, report, None, None) for report in reports]
-    return (
-        budget.render(budget.memories(image), networks)
-        or f"{elf}: no networks and no map file: sections do not overlap"
-    )
+    sizes = {name: network_sizes(image, name) for name in network_names(image)}
+    reports = [{"name": name, "arena_bytes": size.arena_bytes} for name, size in sizes.items()]
+    networks = [budget.network(image, report, _bound_or_none(image, report["name"]), None) for report in reports]
+    text = budget.render(budget.memories(image), networks)
+    return text or f"{elf}: no networks and no map file beside it; no two sections overlap"
 
 
-def _arena(image: Any, name: str) -> int:
-    symbol = image.symbol(f"{name}_arena")
-    return symbol.size if symbol else 0
-
-
-def _stack_bound(build: BuildDir, report: dict[str, Any]) -> int | None:
-    value = report.get("stack_bytes")
-    return int(value) if value is not None else None
+def _bound_or_none(image: ImageSizes, name: object) -> int | None:
+    try:
+        return stack_bound(image, str(name)).size
+    except UserError:  # no disassembler, or not built by us: then it is not known
+        return None
 
 
 def _config(build: BuildDir, name: str) -> Config | None:
     fit = build.path / "mcufuse" / name / "fit.json"
-    path = Path(json.loads(fit.read_text(encoding="utf-8")).get("config", "")) if fit.is_file() else None
+    path = Path(json.loads(fit.read_text(encoding="utf-8"))["config"]) if fit.is_file() else None
     return load_config(path).renamed(name) if path is not None and path.is_file() else None
 
 
-def show_report(build: BuildDir, *, as_json: bool) -> None:
-    """Prints what the networks of `build` take."""
+def print_report(build: BuildDir, *, as_json: bool) -> None:
+    """Prints what the networks of `build` take, with the figures of the image."""
+    image = read_image(build.require_elf())
+    networks = linked_networks(build, image)
     if as_json:
-        print(json.dumps(build.reports(), indent=2))
-    else:
-        print(check_build(build))
+        print(json.dumps([network.linked_report() for network in networks], indent=2))
+        return
+    for network in networks:
+        show_report(network.linked_report())
+    print(budget.render(budget.memories(image), networks))

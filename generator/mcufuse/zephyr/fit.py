@@ -21,8 +21,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ..cli import guarded
 from ..config import Config, load_config
-from ..errors import EXIT_OK, EXIT_USER, Problems, UserError
+from ..errors import EXIT_OK, Problems
 from .devicetree import Memory, Region, read_memory
 from .dotconfig import DotConfig, read_dotconfig
 
@@ -183,7 +184,7 @@ def _demand(report: Path, config: Path) -> Demand:
     return Demand.from_files(json.loads(report.read_text(encoding="utf-8")), load_config(config))
 
 
-def _run(args: argparse.Namespace) -> None:
+def _run(args: argparse.Namespace) -> int:
     config = read_dotconfig(args.dotconfig)
     memory = read_memory(args.edt, args.zephyr_base)
     others = [_demand(Path(report), Path(yaml)) for report, yaml in args.other]
@@ -196,6 +197,7 @@ def _run(args: argparse.Namespace) -> None:
     _write_if_changed(args.out / "cflags", "\n".join(cflags) + "\n")
     fit = {"name": demands[-1].name, "config": str(args.config), "placement": asdict(placement), "memory": usage}
     _write_if_changed(args.out / "fit.json", json.dumps(fit, indent=2, sort_keys=True) + "\n")
+    return EXIT_OK
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -215,13 +217,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--edt", type=Path, required=True)
     parser.add_argument("--zephyr-base", type=Path, required=True)
     parser.add_argument("-o", dest="out", type=Path, required=True)
-    try:
-        _run(parser.parse_args(argv))
-    except UserError as error:
-        for problem in error.problems:
-            print(f"mcufuse: {problem}", file=sys.stderr)
-        return EXIT_USER
-    return EXIT_OK
+    arguments = sys.argv[1:] if argv is None else argv
+    args = parser.parse_args(arguments)
+    return guarded(lambda: _run(args), ["zephyr.fit", *arguments])
 
 
 if __name__ == "__main__":

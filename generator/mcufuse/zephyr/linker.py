@@ -10,31 +10,43 @@ from typing import Any
 
 from ..errors import Problem
 
-__all__ = ["OverflowWatch", "network_flash_hint", "network_ram_hint"]
+__all__ = ["BuildWatch"]
 
+_OURS = "error: "  # how cli.py begins a message
+_NINJA = re.compile(r"\[\d+/\d+\] |ninja: |FAILED: |FATAL ERROR: |-- ")
 _OVERFLOW = re.compile(r"region [`']([^']+)' overflowed by (\d+) bytes?")
 
 
-def network_ram_hint() -> str:
-    """What helps when RAM is short."""
-    return "optimize: ram, input: {mode: rows}, placement.arena in another region, or CONFIG_MAIN_STACK_SIZE"
+_RAM_HINT = (
+    "optimize: ram, input: {mode: rows}, placement.arena in another region, or less of the application's "
+    "(west build -t ram_report lists it)"
+)
+_FLASH_HINT = (
+    "optimize: flash, fewer self-test vectors, placement.weights in another region, or less of the application's "
+    "(west build -t rom_report lists it)"
+)
 
 
-def network_flash_hint() -> str:
-    """What helps when flash is short."""
-    return "optimize: flash, fewer self-test vectors, placement.weights in another region, or CONFIG_LOG=n"
-
-
-class OverflowWatch:
-    """Looks at the lines of a build for regions that overflowed."""
+class BuildWatch:
+    """Looks at the lines of a build for what the user should read last: regions that overflowed, and the
+    messages of our own steps, which ninja buries under the command lines that it repeats.
+    """
 
     def __init__(self) -> None:
         self.overflows: dict[str, int] = {}
+        self.messages: list[str] = []
+        self._in_message = False
 
     def __call__(self, line: str) -> bool:
         """Takes one line; never asks to stop."""
         if match := _OVERFLOW.search(line):
             self.overflows[match[1]] = int(match[2])
+        if line.startswith(_OURS):
+            self._in_message = True
+        elif not line.startswith(" ") and (not self._in_message or _NINJA.match(line)):
+            self._in_message = False
+        if self._in_message:
+            self.messages.append(line)
         return False
 
     def problems(self, reports: Sequence[Mapping[str, Any]], sizes: Mapping[str, int]) -> list[Problem]:
@@ -62,7 +74,7 @@ class OverflowWatch:
                 Problem(
                     f"{needs}: {excess:,} B too much ({listed})",
                     place="link",
-                    hint=network_ram_hint() if is_ram else network_flash_hint(),
+                    hint=_RAM_HINT if is_ram else _FLASH_HINT,
                 )
             )
         return found

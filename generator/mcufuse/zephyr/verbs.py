@@ -138,10 +138,10 @@ def _check(args: argparse.Namespace) -> int:
 
 
 def _report(args: argparse.Namespace) -> int:
-    from .build import show_report
+    from .build import print_report
     from .builds import default_build_dir
 
-    show_report(default_build_dir(args.build_dir, "", None), as_json=args.json)
+    print_report(default_build_dir(args.build_dir, "", None), as_json=args.json)
     return EXIT_OK
 
 
