@@ -104,15 +104,20 @@ def _words(raw: bytes, size: int) -> list[bytes]:
 def _completed(report: dict[str, Any], image: BuiltImage, result: RunResult, opt: str | None) -> dict[str, Any]:
     """The report with what only the compiler, the linker and the run can tell."""
     from .elf import network_sizes
+    from .stack import stack_bound
 
-    sizes = network_sizes(image.read(), image.name)
+    linked = image.read()
+    sizes = network_sizes(linked, image.name)
+    bound = stack_bound(linked, image.name, callgraphs=image.callgraphs, toolchain=image.toolchain)
     assert sizes.arena_bytes == report["arena_bytes"] == result.arena_bytes
+    assert bound.size >= result.stack_bytes, (bound.size, result.stack_bytes)
     done = dict(report)
     done |= {
         "code_bytes": sizes.code_bytes,
         "weights_bytes": sizes.weights_bytes,  # with tables, configurations and descriptions
         "state_bytes": sizes.state_bytes,
-        "stack_bytes": result.stack_bytes,
+        "stack_bytes": bound.size,
+        "stack_measured_bytes": result.stack_bytes,
         "instructions": max(result.instructions, default=None),
         "toolchain": image.toolchain.label,
         "stages": [{"name": s.name, "instructions": s.instructions, "macs": s.macs} for s in result.steps],

@@ -86,8 +86,8 @@ def show_blocks(blocks: Sequence[Block], *, stream: TextIO | None = None) -> Non
 
 def lay_out(report: Report) -> list[Block]:
     """The blocks of a report, in order; parts that the report does not have are left out."""
-    blocks = [_head(report), _memory(report), _steps(report), _buffers(report), _arena_picture(report)]
-    return [block for block in blocks if block.lines or block.table or block.literal]
+    parts = [_memory(report), _steps(report), _buffers(report), _arena_picture(report)]
+    return [_head(report), *(block for block in parts if block.table or block.literal)]
 
 
 def _head(report: Report) -> Block:
@@ -228,21 +228,27 @@ def memory_map(report: Report, width: int = _MAP_WIDTH) -> list[str]:
     end = f"{size:,} B"
     lines = [f"{'':{label}} 0{end:>{width - 1}}"]
     for time in range(0, last + 1, step):
-        cells = [" "] * width
-        for i, b in enumerate(buffers):
-            if b["first"] <= time <= b["last"] and b["size"] > 0:
-                start = b["offset"] * width // size
-                stop = max(start + 1, -(-(b["offset"] + b["size"]) * width // size))
-                _paint(cells, start, min(stop, width), _mark(i))
-        lines.append(f"{time:>{label}} " + "".join(cells).replace(" ", "."))
+        live = [(_mark(i), b["offset"], b["offset"] + b["size"]) for i, b in enumerate(buffers) if _is_live(b, time)]
+        cells = (_cell(live, size * at / width, size * (at + 1) / width) for at in range(width))
+        lines.append(f"{time:>{label}} " + "".join(cells))
     return lines
 
 
-def _paint(cells: list[str], start: int, stop: int, mark: str) -> None:
-    """Fills cells; a cell at the edge of two neighbours goes to the later one, inner cells become "#"."""
-    for at in range(start, stop):
-        edge = at in (start, stop - 1)
-        cells[at] = mark if cells[at] == " " or edge else "#"
+def _is_live(buffer: Mapping[str, Any], time: int) -> bool:
+    return bool(buffer["first"] <= time <= buffer["last"] and buffer["size"] > 0)
+
+
+def _cell(live: Sequence[tuple[str, int, int]], start: float, stop: float) -> str:
+    """The mark of the buffer that has most of the bytes start..stop, "#" if two share some, "." if none has any."""
+    parts = [(min(end, stop) - max(begin, start), begin, end, mark) for mark, begin, end in live]
+    parts = [part for part in parts if part[0] > 0]
+    if not parts:
+        return "."
+    for i, (_, begin, end, _) in enumerate(parts):
+        for _, other_begin, other_end, _ in parts[i + 1 :]:
+            if min(end, other_end, stop) > max(begin, other_begin, start):
+                return "#"
+    return max(parts)[3]
 
 
 def _bytes(value: int | None) -> str:

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Copyright (c) 2026 The mcufuse authors
+# SPDX-License-Identifier: Apache-2.0
+# Sets up, then turns the keyword-spotting network into firmware and runs it in QEMU: on Zephyr when there is a
+# workspace, bare-metal in any case.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+scripts/setup.sh
+export PATH="$PWD/.venv/bin:$PATH"
+config=examples/kws/kws.yaml
+board=qemu_cortex_m3
+
+run() {
+  printf '\n$ %s\n' "$*"
+  "$@"
+}
+
+run mcufuse run "$config" --core cortex-m3
+zephyr=$(python -c 'from mcufuse.doctor import find_zephyr_base as f; print(f() or "")')
+if [ -z "$zephyr" ]; then
+  printf '\ndemo: no Zephyr workspace, so this was the bare-metal runtime\n'
+  exit
+fi
+workspace=.cache/workspace
+python -c 'import sys; from pathlib import Path
+from mcufuse.zephyr.workspace import make_workspace
+make_workspace(Path(sys.argv[1]).absolute(), Path(sys.argv[2]))' "$workspace" "$zephyr"
+export ZEPHYR_BASE="$PWD/$workspace/zephyr"
+config=$PWD/$config
+cd "$workspace"
+run west mcufuse run "$config" -b "$board" -d build/demo
+run west mcufuse report -d build/demo
