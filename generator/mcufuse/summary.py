@@ -44,7 +44,7 @@ def summarize(
         "inputs": [_tensor(graph.tensors[t]) for t in graph.inputs],
         "outputs": [_tensor(graph.tensors[t]) for t in graph.outputs],
         "notes": list(graph.notes),
-        "sources": [f"{name}.c", "mcufuse.c"],
+        "sources": [f"{name}.c"],
         "include_dirs": ["include"],
         "cflags": list(CFLAGS),
         "model_sha256": sha256,
