@@ -10,8 +10,28 @@ import numpy as np
 
 from mcufuse.arith import quantize_multiplier
 from mcufuse.ir import (
-    Add, AvgPool2D, Clamp, Concat, Conv2D, DepthwiseConv2D, DType, FullyConnected, Graph, Lut, MaxPool2D, Mean, Op, Pad,
-    Padding, Quant, Requant, Reshape, ResizeNearest, Rounding, Softmax, Tensor,
+    Add,
+    AvgPool2D,
+    Clamp,
+    Concat,
+    Conv2D,
+    DepthwiseConv2D,
+    DType,
+    FullyConnected,
+    Graph,
+    Lut,
+    MaxPool2D,
+    Mean,
+    Op,
+    Pad,
+    Padding,
+    Quant,
+    Requant,
+    Reshape,
+    ResizeNearest,
+    Rounding,
+    Softmax,
+    Tensor,
 )  # fmt: skip
 from mcufuse.tables import softmax_exponents
 
@@ -210,7 +230,9 @@ def random_graph(seed: int) -> Graph:
         _, h, w, c = g.shape(x)
         choice = rng.integers(0, 9)
         if choice == 0:
-            x = g.conv(x, int(rng.integers(1, 8)), (int(rng.integers(1, 4)), int(rng.integers(1, 4))), int(rng.integers(1, 3)))
+            x = g.conv(
+                x, int(rng.integers(1, 8)), (int(rng.integers(1, 4)), int(rng.integers(1, 4))), int(rng.integers(1, 3))
+            )
         elif choice == 1:
             x = g.depthwise(x, (3, min(3, w)), int(rng.integers(1, 3)))
         elif choice == 2:

@@ -92,14 +92,23 @@ def simplify(graph: Graph, dump_after: str | None = None) -> tuple[Graph, str]:
 
 
 def compile_graph(
-    graph: Graph, *, name: str, core: Core, sha256: str = "0" * 64, source: str = "", fed_rows: bool = False
+    graph: Graph,
+    *,
+    name: str,
+    core: Core,
+    sha256: str = "0" * 64,
+    source: str = "",
+    fed_rows: bool = False,
+    arena_group: str | None = None,
 ) -> Compiled:
     """Lowers, plans, checks and emits a simplified graph."""
     lowered, macs = lower_graph(graph, core)
     steps = make_steps(graph, lowered, macs, fed_rows=fed_rows)
     plan = plan_arena(graph, steps)
     check_plan(graph, steps, plan)
-    text = emit_network(name, graph, steps, plan, model_sha256=sha256, source=source, version=__version__)
+    text = emit_network(
+        name, graph, steps, plan, model_sha256=sha256, source=source, version=__version__, arena_group=arena_group
+    )
     report = summarize(name, core, graph, steps, plan, sha256)
     return Compiled(graph, steps, plan, {f"{name}.c": text.c, f"{name}.h": text.h}, report)
 
@@ -122,6 +131,7 @@ def compile_network(
         sha256=sha256,
         source=config.model.name,
         fed_rows=config.input.mode is InputMode.ROWS,
+        arena_group=config.arena_group,
     )
     sources = [config.model] + ([config.path] if config.path != config.model else [])
     return Compiled(compiled.graph, compiled.steps, compiled.plan, compiled.files, compiled.report, sources, dumps)

@@ -22,6 +22,9 @@
 #define MF_ARENA __attribute__((aligned(MF_ARENA_ALIGN)))
 #endif
 
+/** One arena for networks that never run at the same time: the linker keeps the largest. */
+#define MF_ARENA_SHARED __attribute__((common, aligned(MF_ARENA_ALIGN)))
+
 #ifdef MCUFUSE_WEIGHTS_SECTION
 #define MF_WEIGHTS __attribute__((section(MCUFUSE_WEIGHTS_SECTION)))
 #else

@@ -49,6 +49,7 @@ class _Emitter:
     model_sha256: str
     source: str
     version: str
+    arena_group: str | None = None
     names: tuple[str, ...] = ()
     arrays: dict[tuple[str, bytes], str] = field(default_factory=dict)
     functions: dict[tuple[str, CStruct], str] = field(default_factory=dict)
@@ -80,17 +81,16 @@ class _Emitter:
             if not isinstance(step.op, Feed):
                 users.setdefault((step.lowered.function, step.lowered.cfg), []).append(name)
         for (function, cfg), names in users.items():
-            label = f"{self.net}_{function.removeprefix('mf_')}_{len(self.functions)}"
+            noun = function.removeprefix("mf_").split("_row")[0]
+            label = f"{self.net}_{noun}_{len(self.functions)}"
             self.functions[function, cfg] = label
             data_type = next(s.lowered.data.type for n, s in zip(self.names, self.steps, strict=True) if n == names[0])
+            parameters = [f"const struct {data_type} *data", "const int8_t *const *in", "int8_t *out", "int y"]
             noinline = "MF_NOINLINE " if len(names) > 1 else ""
-            head = f"static {noinline}void {label}("
-            pad = "\t" * (len(head) // 8) + " " * (len(head) % 8)
             self.put(
                 f"/* {', '.join(names)} */\n"
                 f"static const struct {cfg.type} {label}_cfg = {struct_initializer(cfg, self.arrays)};\n\n"
-                f"{head}const struct {data_type} *data, const int8_t *const *in,\n"
-                f"{pad}int8_t *out, int y, void *scratch)\n"
+                f"{signature(f'static {noinline}void {label}', [*parameters, 'void *scratch'])}\n"
                 f"{{\n\t{function}(&{label}_cfg, data, in, out, y, scratch);\n}}\n"
             )
 
@@ -104,7 +104,13 @@ class _Emitter:
             lines.append(
                 f" *  {b.offset:7} .. {b.offset + b.bytes:7}  entries {b.first:2} .. {b.last:2}  {label}{ring}"
             )
-        lines += [" */", f"static uint8_t {self.net}_arena[{self.net.upper()}_ARENA_BYTES] MF_ARENA;", ""]
+        size = f"{self.net.upper()}_ARENA_BYTES"
+        if self.arena_group:
+            shared = f"mcufuse_arena_{self.arena_group}"
+            lines += [" *", " * Shared with other networks: the linker takes the largest of their sizes.", " */"]
+            lines += [f"#define {self.net}_arena {shared}", f"uint8_t {shared}[{size}] MF_ARENA_SHARED;", ""]
+        else:
+            lines += [" */", f"static uint8_t {self.net}_arena[{size}] MF_ARENA;", ""]
         self.put("\n".join(lines))
 
     def buffer_labels(self) -> list[str]:
@@ -147,9 +153,8 @@ class _Emitter:
             for i, operand in enumerate(step.operands):
                 if isinstance(operand.access, Indexed):
                     self.put(self.index_table(f"{self.net}_{name}_rows{i}", operand.access))
-            self.put(
-                f"static const struct {low.data.type} {self.net}_{name} = {struct_initializer(low.data, self.arrays)};\n"
-            )
+            data = struct_initializer(low.data, self.arrays)
+            self.put(f"static const struct {low.data.type} {self.net}_{name} = {data};\n")
             self.put(self.row_text(k, name, step, stage_of[k]))
 
     def index_table(self, label: str, access: Indexed) -> str:
@@ -206,10 +211,7 @@ class _Emitter:
             self.put(self.counters(multi))
         for s, stage in enumerate(self.plan.stages):
             macs = sum(self.steps[k].macs for k in range(stage.first, stage.last + 1))
-            if s in multi:
-                function = self.streamed_stage(s, stage)
-            else:
-                function = self.plain_stage(stage)
+            function = self.streamed_stage(s, stage) if s in multi else self.plain_stage(stage)
             display = self.names[stage.first]
             if stage.last > stage.first:
                 display += ".." + self.names[stage.last]
@@ -319,7 +321,7 @@ class _Emitter:
         digest = ", ".join(f"0x{self.model_sha256[i : i + 2]}" for i in range(0, 16, 2))
         self.put(
             f"const struct mcufuse_model {self.net}_model = {{\n"
-            f'\t.name = "{self.net}",\n\t.arena = {self.net}_arena,\n\t.arena_bytes = sizeof({self.net}_arena),\n'
+            f'\t.name = "{self.net}",\n\t.arena = {self.net}_arena,\n\t.arena_bytes = {self.net.upper()}_ARENA_BYTES,\n'
             f"\t.inputs = {self.net}_inputs,\n\t.outputs = {self.net}_outputs,\n\t.steps = {self.net}_steps,\n"
             f"\t.n_inputs = {len(self.graph.inputs)},\n\t.n_outputs = {len(self.graph.outputs)},\n"
             f"\t.n_steps = {len(entries)},\n{rows_fields}\t.hash = {{{digest}}},\n}};\n"
@@ -378,6 +380,21 @@ def describe(tensor: Tensor) -> str:
     return text
 
 
+def signature(head: str, parameters: Sequence[str]) -> str:
+    """`head(a, b, c)` broken before column 100, continuation lines aligned behind the parenthesis."""
+    column = len(head) + 1
+    pad = "\t" * (column // 8) + " " * (column % 8)
+    lines, line = [], f"{head}("
+    for i, parameter in enumerate(parameters):
+        text = parameter + (")" if i == len(parameters) - 1 else ",")
+        if len(line.expandtabs(8)) + 1 + len(text) > 100 and not line.endswith("("):
+            lines.append(line)
+            line = pad + text
+        else:
+            line += ("" if line.endswith("(") else " ") + text
+    return "\n".join([*lines, line])
+
+
 def affine(stride: int, offset: int) -> str:
     """`stride * y + offset` without needless terms."""
     if stride == 0:
@@ -397,6 +414,7 @@ def emit_network(
     model_sha256: str,
     source: str,
     version: str,
+    arena_group: str | None = None,
 ) -> NetworkText:
     """The C and header of a planned network; deterministic."""
-    return _Emitter(net, graph, steps, plan, model_sha256, source, version).run()
+    return _Emitter(net, graph, steps, plan, model_sha256, source, version, arena_group).run()

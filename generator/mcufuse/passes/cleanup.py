@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..ir import Concat, Graph, Lut, Op, Pad, Padding, Reshape, ResizeNearest, S8_MIN, Slice, Transpose
+from ..ir import S8_MIN, Concat, Graph, Lut, Op, Pad, Padding, Reshape, ResizeNearest, Slice, Transpose
 from ..oracle import evaluate_op
 
 __all__ = ["fold_constants", "redirect", "remove_dead", "remove_identities"]

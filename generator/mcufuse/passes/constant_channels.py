@@ -24,8 +24,20 @@ import numpy as np
 import numpy.typing as npt
 
 from ..ir import (
-    AvgPool2D, Conv2D, DepthwiseConv2D, FullyConnected, Graph, Lut, MaxPool2D, Mean, Op, Padding, Requant, Reshape,
-    ResizeNearest, Tensor,
+    AvgPool2D,
+    Conv2D,
+    DepthwiseConv2D,
+    FullyConnected,
+    Graph,
+    Lut,
+    MaxPool2D,
+    Mean,
+    Op,
+    Padding,
+    Requant,
+    Reshape,
+    ResizeNearest,
+    Tensor,
 )  # fmt: skip
 from .intervals import Bounds, channel_bounds
 
@@ -35,12 +47,10 @@ Mask = npt.NDArray[np.bool_]
 _CHANNELWISE = (Lut, MaxPool2D, AvgPool2D, Mean, ResizeNearest)
 
 
-
-
 def remove_constant_channels(graph: Graph) -> Graph:
     """The pass; its note says how many channels, weights and MACs went."""
     before = graph
-    total = sum(graph.tensors[op.output].hwc[2] for op in graph.ops if _makes_channels(op, graph))
+    total = sum(graph.tensors[op.output].hwc[2] for op in graph.ops if _makes_channels(op))
     while True:
         smaller = _once(graph)
         if smaller is graph:
@@ -48,7 +58,7 @@ def remove_constant_channels(graph: Graph) -> Graph:
         graph = smaller
     if graph is before:
         return graph
-    left = sum(graph.tensors[op.output].hwc[2] for op in graph.ops if _makes_channels(op, graph))
+    left = sum(graph.tensors[op.output].hwc[2] for op in graph.ops if _makes_channels(op))
     macs = _macs(before) - _macs(graph)
     flash = _const_bytes(before) - _const_bytes(graph)
     note = (
@@ -58,7 +68,7 @@ def remove_constant_channels(graph: Graph) -> Graph:
     return graph.with_(notes=(note,))
 
 
-def _makes_channels(op: Op, graph: Graph) -> bool:
+def _makes_channels(op: Op) -> bool:
     return isinstance(op, (Conv2D, DepthwiseConv2D, FullyConnected))
 
 

@@ -17,8 +17,22 @@ import numpy.typing as npt
 
 from ..arith import requantize
 from ..ir import (
-    S8_MAX, S8_MIN, AvgPool2D, Clamp, Conv2D, DepthwiseConv2D, FullyConnected, Graph, Lut, MaxPool2D, Mean, Op, Padding,
-    Requant, Reshape, ResizeNearest,
+    S8_MAX,
+    S8_MIN,
+    AvgPool2D,
+    Clamp,
+    Conv2D,
+    DepthwiseConv2D,
+    FullyConnected,
+    Graph,
+    Lut,
+    MaxPool2D,
+    Mean,
+    Op,
+    Padding,
+    Requant,
+    Reshape,
+    ResizeNearest,
 )  # fmt: skip
 
 __all__ = ["Bounds", "accumulator_bounds", "channel_bounds"]

@@ -21,9 +21,7 @@ def fold_padding(graph: Graph) -> Graph:
     ops: list[Op] = []
     for op in graph.ops:
         pad = pads.get(op.inputs[0]) if op.inputs else None
-        if pad is not None and (changed := _absorb(op, pad)) is not None:
-            op = changed
-        ops.append(op)
+        ops.append((_absorb(op, pad) if pad is not None else None) or op)
     return graph if list(graph.ops) == ops else remove_dead(graph.with_(ops=ops))
 
 

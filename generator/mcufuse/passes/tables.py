@@ -69,5 +69,6 @@ def tables_to_clamps(graph: Graph) -> Graph:
 
 
 def _with_clamp(op: Op, clamp: Clamp, table: Lut) -> Op:
-    assert any(f.name == "clamp" for f in fields(op)) and S8_MIN <= clamp.lo <= clamp.hi <= S8_MAX
+    assert any(f.name == "clamp" for f in fields(op))
+    assert S8_MIN <= clamp.lo <= clamp.hi <= S8_MAX
     return replace(op, clamp=clamp, output=table.output, origin=op.origin + table.origin)  # type: ignore[call-arg]

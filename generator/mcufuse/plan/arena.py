@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The arena: every byte that the network writes, at a fixed offset.
 
-    step of the schedule ->   0      1      2
-    offset 0           [input        ][out      ]     a buffer is a rectangle: bytes by stages
-                              [ring ]                 rings, scratch and state live in one stage only
+step of the schedule ->   0      1      2
+offset 0           [input        ][out      ]     a buffer is a rectangle: bytes by stages
+[ring ]                 rings, scratch and state live in one stage only
 """
 
 from __future__ import annotations

@@ -124,7 +124,11 @@ class _Replay:
         for operand in step.operands:
             for read in operand.access.rows(t, operand.height):
                 a, b = self._row_range(self.plan.buffer_of(operand.storage), read, operand.row_bytes, False)
-                if start < b and a < end and not ((operand.storage, read, operand.row_bytes) in in_place and start <= a):
+                if (
+                    start < b
+                    and a < end
+                    and not ((operand.storage, read, operand.row_bytes) in in_place and start <= a)
+                ):
                     self.complaints.append(f"{step.op.name} writes row {row} onto {operand.storage} row {read}")
 
     def pull(self, stage: int, first: int, k: int, rows: int) -> None:

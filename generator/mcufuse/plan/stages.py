@@ -61,8 +61,8 @@ class Stager:
         self.inputs = tuple(n for n in dict.fromkeys(root[name] for name in graph.inputs) if n not in made)
         self.outputs = tuple(dict.fromkeys(root[name] for name in graph.outputs if name in root))
         self.bytes = {name: graph.tensors[name].bytes for name in self.inputs}
-        self.born = {name: -1 for name in self.inputs}
-        self.dies = {name: -1 for name in self.inputs}
+        self.born = dict.fromkeys(self.inputs, -1)
+        self.dies = dict.fromkeys(self.inputs, -1)
         for k, step in enumerate(steps):
             self.bytes[step.storage] = step.out_height * step.out_row_bytes
             self.born[step.storage] = k

@@ -1,0 +1,172 @@
+# Copyright (c) 2026 The mcufuse authors
+# SPDX-License-Identifier: Apache-2.0
+"""Stages and the arena: plans pass the replaying checker, and broken ones do not."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from graph_builder import GraphBuilder, mobilenet_v2, random_graph
+from mcufuse.ir import Graph
+from mcufuse.lowering import lower_graph
+from mcufuse.passes import PASSES
+from mcufuse.plan.arena import ArenaPlan, Role, plan_arena
+from mcufuse.plan.check import BrokenPlan, check_plan
+from mcufuse.plan.stages import Stager
+from mcufuse.schedule import Step, make_steps
+from mcufuse.target import core_by_name
+
+M3 = core_by_name("cortex-m3")
+
+
+def planned(graph: Graph, *, fed_rows: bool = False) -> tuple[Graph, tuple[Step, ...], ArenaPlan]:
+    """A checked plan for the M3."""
+    lowered, macs = lower_graph(graph, M3)
+    steps = make_steps(graph, lowered, macs, fed_rows=fed_rows)
+    plan = plan_arena(graph, steps)
+    check_plan(graph, steps, plan)
+    return graph, steps, plan
+
+
+def simplified(seed: int) -> Graph:
+    """A random graph after all passes."""
+    graph = random_graph(seed)
+    for run in PASSES:
+        graph = run(graph)
+    return graph
+
+
+def sweep(seeds: range) -> None:
+    """Plans every graph twice, input resident and fed by rows; bounds must hold."""
+    for seed in seeds:
+        graph = simplified(seed)
+        for fed_rows in (False, True):
+            if not graph.ops:
+                continue
+            _, _, plan = planned(graph, fed_rows=fed_rows)
+            assert plan.schedule_bound <= plan.arena_bytes, seed
+            assert plan.lower_bound <= plan.arena_bytes, seed
+
+
+def test_random_graphs() -> None:
+    sweep(range(80))
+
+
+@pytest.mark.slow
+def test_a_thousand_random_graphs() -> None:
+    sweep(range(80, 1000))
+
+
+def chain() -> Graph:
+    """conv, depthwise, 1x1, depthwise stride 2, 1x1: a MobileNet's beginning."""
+    g = GraphBuilder(3)
+    x = g.conv(g.input(1, 24, 24, 3), 8, (3, 3), 2)
+    x = g.conv(g.depthwise(x), 16)
+    x = g.conv(g.depthwise(x, stride=2), 16)
+    return g.build(x)
+
+
+def test_streaming_a_chain_needs_less_than_any_pair_of_maps() -> None:
+    _, _, plan = planned(chain())
+    layer_by_layer = 12 * 12 * 8 + 12 * 12 * 16
+    assert plan.arena_bytes < layer_by_layer
+    assert any(c.last > c.first for c in plan.stages)
+
+
+def test_rows_fed_need_less_than_a_resident_input() -> None:
+    _, _, resident = planned(chain())
+    _, _, fed = planned(chain(), fed_rows=True)
+    assert fed.arena_bytes < resident.arena_bytes
+
+
+def test_element_wise_works_in_place() -> None:
+    g = GraphBuilder(1)
+    x = g.table(g.conv(g.input(1, 8, 8, 4), 4))
+    _, _, plan = planned(g.build(x))
+    assert plan.arena_bytes == 8 * 8 * 4 + 8 * 4  # the 1x1 convolution is one row behind its input
+
+
+def test_a_residual_add_writes_onto_its_operand() -> None:
+    g = GraphBuilder(2)
+    x = g.conv(g.input(1, 16, 16, 1), 16, (3, 3))
+    y = g.conv(x, 16, (3, 3))
+    _, steps, plan = planned(g.build(g.add(y, x)))
+    scratch = max(step.lowered.scratch_bytes for step in steps)
+    assert plan.arena_bytes <= 16 * 16 * 16 + 4 * 16 * 16 + 16 * 16 + scratch + 8  # one map, a lag of rows
+
+
+@pytest.mark.parametrize(
+    ("width", "size", "fed_rows", "limit"),
+    [(0.35, 144, False, 70_656), (0.35, 144, True, 31_744), (0.30, 80, False, 23_552), (1.0, 224, False, 215_040)],
+)
+def test_mobilenet_v2(width: float, size: int, fed_rows: bool, limit: int) -> None:
+    graph, _, plan = planned(mobilenet_v2(width, size), fed_rows=fed_rows)
+    assert graph.inputs == ("input0",)
+    assert plan.arena_bytes <= limit
+    assert plan.arena_bytes == plan.lower_bound
+
+
+def test_stage_choice_equals_brute_force() -> None:
+    """The dynamic program finds the least greatest local peak among all ways to cut the sequence."""
+    for seed in range(40):
+        graph = simplified(seed)
+        lowered, macs = lower_graph(graph, M3)
+        steps = make_steps(graph, lowered, macs)
+        if not 2 <= len(steps) <= 9:
+            continue
+        stager = Stager(graph, steps, 4)
+        best = min(
+            max(stager.candidate(a, b - 1).peak for a, b in itertools.pairwise((0, *cuts, len(steps))))
+            for n in range(len(steps))
+            for cuts in itertools.combinations(range(1, len(steps)), n)
+            if all(stager.earliest(b - 1) <= a for a, b in itertools.pairwise((0, *cuts, len(steps))))
+        )
+        chosen, _ = Stager(graph, steps, 4).choose()
+        assert max(c.peak for c in chosen) == best, seed
+
+
+def mutations(plan: ArenaPlan, steps: tuple[Step, ...]) -> list[ArenaPlan]:
+    """Plans that are wrong by the smallest amount: a ring one row short, an arena one byte short, a
+    buffer one byte into another that is live with it at its tightest distance."""
+    broken = [replace(plan, arena_bytes=plan.arena_bytes - 1)]
+    for i, b in enumerate(plan.buffers):
+
+        def changed(i: int = i, **fields: int) -> ArenaPlan:
+            buffers = list(plan.buffers)
+            buffers[i] = replace(buffers[i], **fields)
+            return replace(plan, buffers=tuple(buffers))
+
+        if b.role is Role.RING and b.rows > 1:
+            broken.append(changed(rows=b.rows - 1, bytes=b.bytes - b.row_bytes))
+        if b.offset == 0:
+            broken.append(changed(offset=-1))
+        slack = {(out, name): d for c in plan.stages for out, name, d in c.slack}
+        for j, other in enumerate(plan.buffers):
+            if i == j or b.first > other.last or other.first > b.last:
+                continue
+            if other.offset - b.offset == slack.get((b.name, other.name), b.bytes):
+                broken.append(changed(offset=b.offset + 1))
+    return broken
+
+
+def test_every_small_mutation_is_caught() -> None:
+    tried = 0
+    for seed in range(60):
+        graph = simplified(seed)
+        for fed_rows in (False, True):
+            _, steps, plan = planned(graph, fed_rows=fed_rows)
+            for mutant in mutations(plan, steps):
+                tried += 1
+                with pytest.raises(BrokenPlan):
+                    check_plan(graph, steps, mutant)
+    assert tried >= 200
+
+
+def test_plans_are_deterministic() -> None:
+    plans = [planned(simplified(7))[2] for _ in range(2)]
+    assert plans[0] == plans[1]
+    assert np.all(np.asarray([b.offset for b in plans[0].buffers]) >= 0)
