@@ -312,12 +312,14 @@ class PRelu(Op):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Softmax(Op):
-    """Softmax over the last axis of x s8. `exponents[d]` is exp(scale * -d) for d = max - x, in the fixed point of
-    the rounding: TFLite's Q0.31 integers (0 below its cut-off), or Q0.16 for ONNX. See kernels/softmax.py."""
+    """Softmax over the last axis of x s8. `exponents[d]` is exp(-beta * scale * d) for d = max - x, in the fixed point
+    of the rounding: Q0.31 with TFLite's bits (0 below its cut-off), or Q.20 for ONNX: `tables.softmax_exponents`.
+    TFLite's output scale is 1/256; ONNX's is 2^8 / `out_inverse`: `tables.softmax_inverse`. See kernels/softmax.py."""
 
     rounding: Rounding
     exponents: tuple[int, ...]  # 256 entries
     out_zero: int = S8_MIN
+    out_inverse: int = 1 << 16  # ONNX only: 2^8 / output scale
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
