@@ -321,7 +321,7 @@ def add_parameters(
     """
     if rounding is Rounding.ONNX:
         ratios = (lhs_scale / out_scale, rhs_scale / out_scale)
-        bits = min(22 - math.frexp(max(ratios))[1], 40)
+        bits = min(22 - math.frexp(max(ratios))[1], 31)
         multipliers = [math.floor(math.ldexp(ratio, bits) + 0.5) for ratio in ratios]
         if max(multipliers) >= 1 << 22:
             bits -= 1

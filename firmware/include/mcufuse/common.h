@@ -22,6 +22,7 @@
 #define MF_NOINLINE __attribute__((noinline))
 #define MF_UNUSED   __attribute__((unused))
 #define MF_UNROLL   _Pragma("GCC unroll 16")
+#define MF_UNROLL_4 _Pragma("GCC unroll 4")
 
 #if defined(__ARM_FEATURE_DSP) && __ARM_FEATURE_DSP
 #define MF_HAS_DSP 1
