@@ -5,8 +5,8 @@
 from __future__ import annotations
 
 import numpy as np
-from kernel_harness import Case, single_op_graph
 
+from kernel_harness import Case, single_op_graph
 from mcufuse.arith import quantize_multiplier
 from mcufuse.ir import (
     Clamp,

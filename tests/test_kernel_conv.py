@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from kernel_harness import Case, check_cases
 from kernel_random import conv_case, depthwise_case, fully_connected_case
-
 from mcufuse.ir import Rounding
 
 MAKERS = {"conv2d": conv_case, "depthwise": depthwise_case, "fully_connected": fully_connected_case}

@@ -148,7 +148,7 @@ MF_INLINE void mf_conv2d_row_s8(const struct mf_conv2d_cfg *cfg, const struct mf
 			to += 2 * cfg->out_c;
 			x += direct ? 2 * dot.distance : 0;
 		}
-		if (p < cfg->out_w) {
+		if (cfg->out_w % 2 != 0) {
 			if (!direct) {
 				mf_conv2d_gather(cfg, in, p, channel, data->in_zero, window);
 			}

@@ -109,10 +109,14 @@ MF_INLINE void mf_depthwise_strip(const struct mf_depthwise_conv2d_cfg *cfg,
 		acc[o] = mf_requant_start(rq, entry);
 	}
 	for (int i = 0; i < cfg->k_h; i++) {
-		if (in[i] == NULL) {
+		const int8_t *row = in[i];
+
+		if (row == NULL) {
 			mf_depthwise_padding(cfg, acc, w, zero, n);
 		} else {
-			mf_depthwise_taps(cfg, acc, in[i] + channel, w, zero, first, n, inside);
+			row += channel;
+			MF_KEEP(row);
+			mf_depthwise_taps(cfg, acc, row, w, zero, first, n, inside);
 		}
 		w += cfg->k_w;
 	}

@@ -49,8 +49,13 @@ MF_INLINE int mf_dot_unroll(int depth)
 MF_INLINE void mf_dot_step(int32_t acc[2][MF_DOT_CHANNELS], const int8_t *x, const int8_t *w,
 			   int distance, int np, int nb)
 {
-	int32_t x0 = x[0];
-	int32_t x1 = np > 1 ? x[distance] : 0;
+	int32_t x0, x1;
+
+	if (np == 1) {
+		MF_IN_ORDER();
+	}
+	x0 = x[0];
+	x1 = np > 1 ? x[distance] : 0;
 
 	MF_UNROLL
 	for (int j = 0; j < nb; j++) {
@@ -97,10 +102,15 @@ MF_INLINE const int8_t *mf_dot_block(const struct mf_dot_cfg *cfg, const int8_t 
 	w += cfg->depth % unroll * nb;
 	MF_UNROLL
 	for (int j = 0; j < nb; j++) {
+		int32_t y[2];
+
 		MF_UNROLL
 		for (int p = 0; p < np; p++) {
-			out[p * cfg->out_step + j] =
-				(int8_t)mf_requant(&rq, entry + j * words, acc[p][j]);
+			y[p] = mf_requant(&rq, entry + j * words, acc[p][j]);
+		}
+		MF_UNROLL
+		for (int p = 0; p < np; p++) {
+			out[p * cfg->out_step + j] = (int8_t)y[p];
 		}
 	}
 	return w;

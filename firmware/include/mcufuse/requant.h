@@ -10,6 +10,7 @@
  * The generator picks the mode and proves that its constants give the exact result for every
  * accumulator that can occur (generator/mcufuse/kernels/requant.py):
  *
+ *     HIGH     y = clamp((high word of (acc * M) + R) >> shift)    entry: bias, M, R
  *     AFFINE   y = clamp((acc * M + C) >> (32 + shift))            entry: M, C lo, C hi
  *     SPLIT    the same, C chosen by the sign of acc               entry: bias, M, C+ lo, hi, C- lo, hi
  *     TFLITE, TFLITE_SINGLE, ONNX
@@ -20,20 +21,21 @@
 #ifndef MCUFUSE_REQUANT_H_
 #define MCUFUSE_REQUANT_H_
 
-#include <mcufuse/common.h>
+#include <mcufuse/simd.h>
 
 enum mf_requant_mode {
-	MF_REQUANT_AFFINE = 0,
-	MF_REQUANT_SPLIT = 1,
-	MF_REQUANT_TFLITE = 2,
-	MF_REQUANT_SINGLE = 3,
-	MF_REQUANT_ONNX = 4,
+	MF_REQUANT_HIGH = 0,
+	MF_REQUANT_AFFINE = 1,
+	MF_REQUANT_SPLIT = 2,
+	MF_REQUANT_TFLITE = 3,
+	MF_REQUANT_SINGLE = 4,
+	MF_REQUANT_ONNX = 5,
 };
 
 /** @brief How a layer requantizes; compile-time constants, taken from a kernel's cfg. */
 struct mf_requant_cfg {
 	int mode;         /**< enum mf_requant_mode */
-	int shift;        /**< of AFFINE and SPLIT */
+	int shift;        /**< of HIGH, AFFINE and SPLIT */
 	int32_t lo;       /**< least output */
 	int32_t hi;       /**< greatest output */
 	int32_t out_zero; /**< of the exact modes (the others have it in C) */
@@ -51,10 +53,13 @@ MF_INLINE int32_t mf_requant_start(const struct mf_requant_cfg *rq, const int32_
 	return rq->mode == MF_REQUANT_AFFINE ? 0 : entry[0];
 }
 
-/** @brief 64-bit constant from two table words. */
+/** @brief 64-bit constant from two table words, low word first (cores are little-endian). */
 MF_INLINE int64_t mf_requant_offset(const int32_t *words)
 {
-	return (int64_t)(((uint64_t)(uint32_t)words[1] << 32) | (uint32_t)words[0]);
+	int64_t value;
+
+	memcpy(&value, __builtin_assume_aligned(words, 4), sizeof(value));
+	return value;
 }
 
 /** @brief round(acc * m * 2^(shift - 31)): two roundings, as TFLite's reference kernels. */
@@ -101,7 +106,7 @@ MF_INLINE int32_t mf_requant_affine(const struct mf_requant_cfg *rq, int32_t m, 
 {
 	int32_t high = (int32_t)((c + (int64_t)acc * m) >> 32);
 
-	return mf_clamp(high >> rq->shift, rq->lo, rq->hi);
+	return mf_shift_clamp(high, rq->shift, rq->lo, rq->hi);
 }
 
 /** @brief The output for the accumulator @p acc of the channel of @p entry. */
@@ -110,6 +115,9 @@ MF_INLINE int32_t mf_requant(const struct mf_requant_cfg *rq, const int32_t *ent
 	int64_t y;
 
 	switch (rq->mode) {
+	case MF_REQUANT_HIGH:
+		return mf_shift_clamp(mf_multiply_high_add(acc, entry[1], entry[2]), rq->shift, rq->lo,
+				      rq->hi);
 	case MF_REQUANT_AFFINE:
 		return mf_requant_affine(rq, entry[0], mf_requant_offset(entry + 1), acc);
 	case MF_REQUANT_SPLIT:

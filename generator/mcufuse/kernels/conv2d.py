@@ -93,7 +93,7 @@ class Conv2DKernel(Kernel[Conv2D]):
         """`mf_conv2d_row_s8`."""
         function = "mf_conv2d_row_s8"
         graph = context.graph
-        in_h, in_w, in_c = context.hwc(op.inputs[0])
+        _, in_w, in_c = context.hwc(op.inputs[0])
         out_h, out_w, out_c = context.hwc(op.output)
         weights = np.asarray(graph.const(op.inputs[1]))
         _, k_h, k_w, depth = weights.shape

@@ -15,7 +15,9 @@ The range comes from the weights, so (1) is a proof for every input, whatever th
 One S serves all channels of a layer, so that it is an immediate of the shift instruction; M and C are per channel.
 Modes, in the order of preference (`mcufuse/requant.h` has the same list):
 
-    AFFINE  one (M, C) per channel. Always found where the output is clamped at its zero point (ReLU).
+    HIGH    one (M, C) per channel, with C = B * M + R * 2^32: B is added to the bias, so that only the high word of a
+            product is needed. Many R are tried until a multiple of M falls into the interval (1) gives for C.
+    AFFINE  one (M, C) per channel, C of 64 bits.
     SPLIT   C depends on the sign of the accumulator: TFLite's second rounding goes away from zero.
     EXACT   the rounding mode's own arithmetic (ties of power-of-two scales).
 """
@@ -36,21 +38,26 @@ __all__ = ["Mode", "RequantPlan", "plan_requant", "thresholds"]
 
 I64 = npt.NDArray[np.int64]
 
-SHIFTS = (6, 8, 4, 10, 2, 12, 1, 14, 16, 18, 20, 0)
+SHIFTS = (2, 4, 1, 6, 0, 8, 10, 12, 14, 16, 18, 20)
 """S - 32 in the order in which they are tried: few distinct values let layers of one shape share their code."""
 
 
 class Mode(IntEnum):
     """How the C code requantizes; the values are those of `enum mf_requant_mode`."""
 
-    AFFINE = 0
-    SPLIT = 1
-    TFLITE = 2
-    TFLITE_SINGLE = 3
-    ONNX = 4
+    HIGH = 0
+    AFFINE = 1
+    SPLIT = 2
+    TFLITE = 3
+    TFLITE_SINGLE = 4
+    ONNX = 5
 
 
 _EXACT = {Rounding.TFLITE: Mode.TFLITE, Rounding.TFLITE_SINGLE: Mode.TFLITE_SINGLE, Rounding.ONNX: Mode.ONNX}
+
+
+HIGH_TRIES = (64, 1024, 16384)
+"""How many values of R are tried for the channels for which fewer did not do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +87,7 @@ class RequantPlan:
     def instructions(self) -> int:
         """Estimated instructions for one output value (Armv7-M), the store included."""
         clamp = 0 if (self.clamp.lo, self.clamp.hi) == (-128, 127) else 4
-        return {Mode.AFFINE: 4, Mode.SPLIT: 6}.get(self.mode, 22) + clamp
+        return {Mode.HIGH: 4, Mode.AFFINE: 5, Mode.SPLIT: 7}.get(self.mode, 22) + clamp
 
 
 def _evaluate(acc: I64, requant: Requant, out_zero: int) -> I64:
@@ -113,7 +120,7 @@ def thresholds(requant: Requant, out_zero: int, clamp: Clamp, lo: I64, hi: I64) 
 
 def _offsets(t: I64, levels: I64, multiplier: I64, s: int, lo: I64, hi: I64) -> tuple[I64, I64]:
     """The bounds of C in (1) for accumulators in [lo, hi] (per channel); an empty range bounds nothing."""
-    far = np.int64(1) << 62
+    far = 1 << 62
     t = np.clip(t, lo, hi + 1)
     base = levels << s
     least = np.where(t <= hi, base - t * multiplier, -far).max(axis=0, initial=-far)
@@ -141,15 +148,18 @@ def _scaled(requant: Requant, s: int) -> tuple[I64, npt.NDArray[np.bool_]]:
     return scaled, fits & (scaled < (1 << 31) - 8)
 
 
-def _fit(requant: Requant, t: I64, levels: I64, parts: list[tuple[I64, I64]], s: int) -> tuple[I64, list[I64]] | None:
-    """(M, [C of each part]) that satisfy (1) on every part of the range, or None."""
+def _fit(requant: Requant, t: I64, levels: I64, parts: list[tuple[I64, I64]], s: int) -> tuple[I64, list[tuple[I64, I64]]] | None:
+    """(M, [bounds of C on each part]) that satisfy (1) on every part of the range (highest first), or None."""
     start, fits = _scaled(requant, s)
+    least, most = parts[-1][0], parts[0][1]
+    constant = ((t <= least) | (t > most)).all(axis=0)
+    start, fits = np.where(constant, 0, start), fits | constant
     if not fits.all():
         return None
     channels = start.shape[0]
     found = np.zeros(channels, bool)
     best = np.zeros(channels, np.int64)
-    offsets = [np.zeros(channels, np.int64) for _ in parts]
+    chosen = [(np.zeros(channels, np.int64), np.zeros(channels, np.int64)) for _ in parts]
     for step in (0, 1, -1, 2, -2, 3):
         m = np.maximum(start + step, 0)
         bounds = [_offsets(t, levels, m, s, lo, hi) for lo, hi in parts]
@@ -158,11 +168,36 @@ def _fit(requant: Requant, t: I64, levels: I64, parts: list[tuple[I64, I64]], s:
             good &= least <= most
         best = np.where(good, m, best)
         for i, (least, most) in enumerate(bounds):
-            offsets[i] = np.where(good, _middle(least, most), offsets[i])
+            chosen[i] = (np.where(good, least, chosen[i][0]), np.where(good, most, chosen[i][1]))
         found |= good
         if found.all():
-            return best, offsets
+            return best, chosen
     return None
+
+
+def _high(m: I64, least: I64, most: I64, bias: I64) -> tuple[I64, I64] | None:
+    """(B + bias, R) per channel with least <= B * m + R * 2^32 <= most, B small; None if a channel has none."""
+    b, r = np.zeros_like(m), np.zeros_like(m)
+    todo = np.arange(m.shape[0])
+    for tries in HIGH_TRIES:
+        first = (_middle(least[todo], most[todo]) >> 32) - tries // 2
+        rs = np.arange(tries, dtype=np.int64)[:, None] + first
+        rest = least[todo] - (rs << 32)
+        bs = np.where(m[todo] > 0, -(-rest // np.maximum(m[todo], 1)), -bias[todo])  # the least multiple in or above the interval
+        good = (bs * m[todo] <= most[todo] - (rs << 32)) & (bs * m[todo] >= rest) & (np.abs(bs + bias[todo]) < 1 << 30)
+        best = np.argmin(np.where(good, np.abs(bs), 1 << 62), axis=0)
+        each = np.arange(todo.size)
+        b[todo], r[todo] = bs[best, each], rs[best, each]
+        todo = todo[~good[best, each]]
+        if todo.size == 0:
+            return b + bias, r
+    return None
+
+
+def _high_fits(b: I64, r: I64, m: I64, raw_lo: I64, raw_hi: I64) -> bool:
+    """Whether neither the accumulation that starts at b nor the sum with R leaves 32 bits."""
+    reach = np.maximum(np.abs(raw_lo + b), np.abs(raw_hi + b))
+    return int(reach.max()) < 1 << 31 and int((((reach * m) >> 32) + np.abs(r)).max()) < (1 << 31) - 1
 
 
 def _words(value: I64) -> list[npt.NDArray[np.int32]]:
@@ -176,7 +211,7 @@ def plan_requant(
 ) -> RequantPlan | Refusal:
     """How to requantize accumulators `raw + bias`, with raw in [raw_lo, raw_hi] (all [channels], int64).
 
-    Entries of the table: AFFINE (M, C lo, C hi), with the bias in C: the accumulation starts at 0. SPLIT (bias, M,
+    Entries of the table: HIGH (bias + B, M, R). AFFINE (M, C lo, C hi), with the bias in C: the accumulation starts at 0. SPLIT (bias, M,
     C lo, C hi for a >= 0, C lo, C hi for a < 0). Exact modes (bias, multiplier, shift).
     """
     channels = bias.shape[0]
@@ -195,14 +230,20 @@ def plan_requant(
     for shift in SHIFTS:
         fitted = _fit(full, t, levels, [(lo, hi)], 32 + shift)
         if fitted is not None:
-            m, (c,) = fitted
+            m, ((least, most),) = fitted
+            high = _high(m, least, most, bias)
+            if high is not None and _high_fits(*high, m, raw_lo, raw_hi):
+                table = np.stack([column.astype(np.int32) for column in (high[0], m, high[1])], axis=1)
+                return RequantPlan(Mode.HIGH, shift, out_zero, clamp, table)
+            c = _middle(least, most)
             table = np.stack([m.astype(np.int32), *_words(c + bias * m)], axis=1)
             return RequantPlan(Mode.AFFINE, shift, out_zero, clamp, table)
     for shift in SHIFTS:
         zero = np.zeros_like(lo)
         fitted = _fit(full, t, levels, [(np.maximum(lo, zero), hi), (lo, np.minimum(hi, zero - 1))], 32 + shift)
         if fitted is not None:
-            m, (above, below) = fitted
+            m, ranges = fitted
+            above, below = (_middle(least, most) for least, most in ranges)
             table = np.stack([bias.astype(np.int32), m.astype(np.int32), *_words(above), *_words(below)], axis=1)
             return RequantPlan(Mode.SPLIT, shift, out_zero, clamp, table)
     shifts = np.asarray(full.shift, np.int64)

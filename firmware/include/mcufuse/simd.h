@@ -1,0 +1,57 @@
+/*
+ * Copyright (c) 2026 The mcufuse authors
+ * SPDX-License-Identifier: Apache-2.0
+ */
+
+/**
+ * @file
+ * @brief The instructions that plain C does not reach, each with its meaning in C beside it.
+ *
+ * This is the only header for Armv7-M and DSP that contains instruction-set conditionals. Where the
+ * compiler does not optimise, immediates are not constants: then the C stands in.
+ */
+#ifndef MCUFUSE_SIMD_H_
+#define MCUFUSE_SIMD_H_
+
+#include <mcufuse/common.h>
+
+#if defined(__ARM_FEATURE_SAT) && defined(__OPTIMIZE__)
+#define MF_HAS_SAT 1
+#else
+#define MF_HAS_SAT 0
+#endif
+
+/**
+ * @brief Hide where a pointer comes from, so that the compiler addresses with immediate offsets from it
+ * instead of keeping one pointer for each offset.
+ */
+#define MF_KEEP(pointer) __asm__("" : "+r"(pointer))
+
+/** @brief Keep the loads of one step of a loop behind those before: the compiler would run out of registers. */
+#define MF_IN_ORDER() __asm__ volatile("" ::: "memory")
+
+/** @brief @p x >> @p shift, limited to [@p lo, @p hi]; @p shift, @p lo and @p hi are constants. */
+MF_INLINE int32_t mf_shift_clamp(int32_t x, int shift, int32_t lo, int32_t hi)
+{
+#if MF_HAS_SAT
+	int32_t y;
+
+	if (lo == -128 && hi == 127 && shift > 0) {
+		__asm__("ssat %0, #8, %1, asr %2" : "=r"(y) : "r"(x), "i"(shift > 0 ? shift : 1));
+		return y;
+	}
+	if (lo == 0 && hi == 127 && shift > 0) {
+		__asm__("usat %0, #7, %1, asr %2" : "=r"(y) : "r"(x), "i"(shift > 0 ? shift : 1));
+		return y;
+	}
+#endif
+	return mf_clamp(x >> shift, lo, hi);
+}
+
+/** @brief @p r plus the high word of @p a * @p b (SMMLA where there is one). */
+MF_INLINE int32_t mf_multiply_high_add(int32_t a, int32_t b, int32_t r)
+{
+	return (int32_t)((uint32_t)(int32_t)(((int64_t)a * b) >> 32) + (uint32_t)r);
+}
+
+#endif /* MCUFUSE_SIMD_H_ */
