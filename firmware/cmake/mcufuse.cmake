@@ -3,9 +3,13 @@
 
 include_guard(GLOBAL)
 
-cmake_path(ABSOLUTE_PATH CMAKE_CURRENT_LIST_DIR NORMALIZE OUTPUT_VARIABLE _mcufuse_cmake_dir)
-set(MCUFUSE_GENERATOR_DIR ${_mcufuse_cmake_dir}/../../generator
+cmake_path(SET _mcufuse_generator NORMALIZE ${CMAKE_CURRENT_LIST_DIR}/../../generator)
+set(MCUFUSE_GENERATOR_DIR ${_mcufuse_generator}
     CACHE PATH "Directory that holds the Python package mcufuse")
+
+# Which networks the image holds, for `west mcufuse`; directories of earlier ones may still be there.
+set(MCUFUSE_NETWORKS_FILE ${CMAKE_BINARY_DIR}/mcufuse/networks.txt)
+file(WRITE ${MCUFUSE_NETWORKS_FILE} "")
 
 # mcufuse_model_name(<config.yaml> <variable>)
 #
@@ -62,6 +66,7 @@ function(mcufuse_add_model target config)
     message(FATAL_ERROR "mcufuse_add_model(): two networks are called ${arg_NAME}; give one a NAME")
   endif()
   file(MAKE_DIRECTORY ${dir})
+  file(APPEND ${MCUFUSE_NETWORKS_FILE} "${arg_NAME}\n")
   set(sources ${dir}/${arg_NAME}.c)
   set(headers ${dir}/${arg_NAME}.h)
   if(arg_VECTORS GREATER 0)

@@ -42,7 +42,7 @@ def build_image(args: argparse.Namespace) -> BuildDir:
         )
     watch = BuildWatch()
     outcome = run_watched(_command(args, source, build), on_line=watch, env=project_env(os.environ))
-    build = BuildDir(build.path)
+    build = BuildDir.of_image(build.path)
     if outcome.code:
         _explain(watch, build, outcome.code)
     if not args.no_check and build.is_configured and build.elf.is_file():

@@ -14,6 +14,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from ..errors import UserError
 from .dotconfig import DotConfig, read_dotconfig
 
@@ -22,9 +24,19 @@ __all__ = ["BuildDir", "default_build_dir", "west_config"]
 
 @dataclass(frozen=True)
 class BuildDir:
-    """A build directory that CMake has configured, or will."""
+    """The build directory of one image, configured by CMake or not yet."""
 
     path: Path
+
+    @classmethod
+    def of_image(cls, path: Path) -> BuildDir:
+        """`path`, or with sysbuild the directory of the default image within it."""
+        try:
+            domains = yaml.safe_load((path / "domains.yaml").read_text(encoding="utf-8"))
+            images = {domain["name"]: Path(domain["build_dir"]) for domain in domains["domains"]}
+            return cls(images[domains["default"]])
+        except (OSError, yaml.YAMLError, TypeError, KeyError):
+            return cls(path)
 
     @property
     def is_configured(self) -> bool:
@@ -56,9 +68,12 @@ class BuildDir:
         return self.dotconfig.text("BOARD_TARGET") or self.cache.get("BOARD", "")
 
     @property
-    def network_dirs(self) -> tuple[Path, ...]:
-        """The directories into which networks were generated."""
-        return tuple(sorted(path.parent for path in (self.path / "mcufuse").glob("*/report.json")))
+    def networks(self) -> tuple[str, ...]:
+        """The names of the networks in the image; those of an earlier configuration are left out."""
+        try:
+            return tuple((self.path / "mcufuse" / "networks.txt").read_text(encoding="utf-8").split())
+        except OSError:
+            return ()
 
     def require_elf(self) -> Path:
         """The linked image; raises `UserError` if it is not there."""
@@ -71,8 +86,9 @@ class BuildDir:
         return self.elf
 
     def reports(self) -> list[dict[str, Any]]:
-        """The report.json of each network."""
-        return [json.loads((d / "report.json").read_text(encoding="utf-8")) for d in self.network_dirs]
+        """The report.json of each network that has been generated."""
+        paths = [self.path / "mcufuse" / name / "report.json" for name in self.networks]
+        return [json.loads(path.read_text(encoding="utf-8")) for path in paths if path.is_file()]
 
 
 def west_config(key: str) -> str:

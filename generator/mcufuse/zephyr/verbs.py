@@ -128,20 +128,20 @@ def _run(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> int:
     from .build import check_build, check_elf
-    from .builds import default_build_dir
+    from .builds import BuildDir, default_build_dir
 
     if args.elf is not None:
         print(check_elf(args.elf))
     else:
-        print(check_build(default_build_dir(args.build_dir, "", None)))
+        print(check_build(BuildDir.of_image(default_build_dir(args.build_dir, "", None).path)))
     return EXIT_OK
 
 
 def _report(args: argparse.Namespace) -> int:
     from .build import print_report
-    from .builds import default_build_dir
+    from .builds import BuildDir, default_build_dir
 
-    print_report(default_build_dir(args.build_dir, "", None), as_json=args.json)
+    print_report(BuildDir.of_image(default_build_dir(args.build_dir, "", None).path), as_json=args.json)
     return EXIT_OK
 
 
