@@ -347,10 +347,14 @@ def test_run(workspace: Path, repo: Path) -> None:
 
 @pytest.mark.qemu
 def test_budget_after_the_link(workspace: Path, repo: Path) -> None:
-    (workspace / "kws.yaml").write_text("model: kws_int8.tflite\nbudget:\n  flash: 26 KiB\n", encoding="utf-8")
+    assert run(repo, "compile", "kws_int8.tflite", "-o", "out", cwd=workspace).returncode == 0
+    planned = json.loads((workspace / "out" / "report.json").read_text(encoding="utf-8"))["weights_bytes"]
+    (workspace / "kws.yaml").write_text(
+        f"model: kws_int8.tflite\nbudget:\n  flash: {planned + 500}\n", encoding="utf-8"
+    )
     done = run(repo, "run", "kws.yaml", "--inputs", "1", "-q", cwd=workspace)
     assert done.returncode == 1
-    assert "kws.yaml:3: budget.flash: 26,624 B, but kws needs" in done.stderr
+    assert f"kws.yaml:3: budget.flash: {planned + 500:,} B, but kws needs" in done.stderr
     assert "+ code" in done.stderr
 
 
