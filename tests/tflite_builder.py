@@ -102,9 +102,15 @@ class TfliteBuilder:
         return self.tensor((len(values),) if shape is None else shape, dtype, data=np.asarray(values))
 
     def op(
-        self, kind: str, inputs: Sequence[int], outputs: Sequence[int], options: str = "", custom: str = "", **fields: Any
+        self,
+        kind: str,
+        inputs: Sequence[int],
+        outputs: Sequence[int],
+        options: str = "",
+        custom: str = "",
+        **fields: Any,
     ) -> None:
-        """Adds an operator; `options` names its options table ("Conv2DOptions") and `fields` its fields in camel case."""
+        """Adds an operator; `options` names its options table ("Conv2DOptions"), `fields` its fields in camel case."""
         code = _number("BuiltinOperator", kind) if not kind.isdigit() else int(kind)
         chosen = (options, fields) if options else None
         self._ops.append(_Op(code, custom, list(inputs), list(outputs), chosen))
@@ -190,9 +196,7 @@ class _Writer:
         if tensor.scales is not None:
             zeros = None if tensor.zeros is None else self._numbers(tensor.zeros, "Int64")
             scales = self._numbers(tensor.scales, "Float32")
-            quant = self._table(
-                "QuantizationParameters", Scale=scales, ZeroPoint=zeros, QuantizedDimension=tensor.axis
-            )
+            quant = self._table("QuantizationParameters", Scale=scales, ZeroPoint=zeros, QuantizedDimension=tensor.axis)
         sparsity = self._table("SparsityParameters") if tensor.sparse else None
         name = self.fb.CreateString(tensor.name)
         shape = self._numbers(tensor.shape, "Int32")

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
 from tflite_builder import TfliteBuilder
 
 __all__ = ["CASES", "Case", "sample_inputs"]
@@ -143,6 +144,27 @@ def _conv2d(rng: Rng, groups: int = 1) -> Case:
     return Case(m.build([x], [y]), (((1, *w.hw, channels), "INT8"),))
 
 
+def _int4(values: Array) -> bytes:
+    """Two values a byte, the first in the low half."""
+    flat = np.append(values.reshape(-1), [0] * (values.size % 2)).astype(np.int64) & 15
+    return bytes((flat[::2] | flat[1::2] << 4).astype(np.uint8))
+
+
+def _conv2d_int4(rng: Rng) -> Case:
+    channels, out_channels = _dim(rng, 1, 5), _dim(rng, 1, 5)
+    m, x_scale = TfliteBuilder(), _scale(rng)
+    weights = rng.integers(-7, 8, (out_channels, 3, 3, channels))
+    scales = [_scale(rng, 0.01, 0.1) for _ in range(out_channels)]
+    x = m.tensor((1, 6, 7, channels), scale=x_scale, zero=_zero(rng))
+    k = m.tensor(weights.shape, "INT4", scale=scales, data=_int4(weights))
+    b = m.tensor(
+        (out_channels,), "INT32", scale=[x_scale * s for s in scales], data=rng.integers(-900, 900, out_channels)
+    )
+    y = m.tensor((1, 6, 7, out_channels), scale=x_scale * max(scales) * 30 * math.sqrt(channels), zero=_zero(rng))
+    m.op("CONV_2D", [x, k, b], [y], "Conv2DOptions", Padding=SAME, StrideH=1, StrideW=1)
+    return Case(m.build([x], [y]), (((1, 6, 7, channels), "INT8"),))
+
+
 def _grouped_conv2d(rng: Rng) -> Case:
     return _conv2d(rng, groups=_dim(rng, 2, 3))
 
@@ -212,7 +234,9 @@ def _mean(rng: Rng) -> Case:
     m, x_scale = TfliteBuilder(), _scale(rng)
     x = m.tensor(shape, scale=x_scale, zero=_zero(rng))
     y = m.tensor(out, scale=x_scale * rng.uniform(0.3, 1.5), zero=_zero(rng))
-    m.op("MEAN", [x, m.ints([a - rank if rng.random() < 0.3 else a for a in axes])], [y], "ReducerOptions", KeepDims=keep)
+    m.op(
+        "MEAN", [x, m.ints([a - rank if rng.random() < 0.3 else a for a in axes])], [y], "ReducerOptions", KeepDims=keep
+    )
     return Case(m.build([x], [y]), ((shape, "INT8"),))
 
 
@@ -238,7 +262,9 @@ def _binary(rng: Rng, kind: str) -> Case:
     elif style == "same":
         other = x
     else:
-        shapes = {"scalar": [(), (1,)], "channel": [shape[-1:]], "full": [shape], "inner": [(1, *shape[1:])]}[str(style)]
+        shapes = {"scalar": [(), (1,)], "channel": [shape[-1:]], "full": [shape], "inner": [(1, *shape[1:])]}[
+            str(style)
+        ]
         of = shapes[int(rng.integers(len(shapes)))]
         other = m.tensor(of, scale=scales[1], zero=zeros[1], data=rng.integers(-128, 128, of))
     pair = [x, other]
@@ -271,9 +297,7 @@ def _prelu(rng: Rng) -> Case:
     return Case(m.build([x], [y]), ((shape, "INT8"),))
 
 
-def _unary(
-    rng: Rng, kind: str, options: str = "", y_quant: tuple[float, int] | None = None, **fields: Any
-) -> Case:
+def _unary(rng: Rng, kind: str, options: str = "", y_quant: tuple[float, int] | None = None, **fields: Any) -> Case:
     """A function of one value over all 256 of them."""
     shape = (1, 16, 16, 1)
     m, x_scale = TfliteBuilder(), _scale(rng, 1e-3, 0.5)
@@ -295,7 +319,9 @@ def _relu6(rng: Rng) -> Case:
 
 
 def _leaky_relu(rng: Rng) -> Case:
-    return _unary(rng, "LEAKY_RELU", "LeakyReluOptions", Alpha=float(rng.choice([0.01, 0.1, 0.3, 1.5, rng.uniform(0, 1)])))
+    return _unary(
+        rng, "LEAKY_RELU", "LeakyReluOptions", Alpha=float(rng.choice([0.01, 0.1, 0.3, 1.5, rng.uniform(0, 1)]))
+    )
 
 
 def _softmax(rng: Rng) -> Case:
@@ -344,7 +370,13 @@ def _float_borders(rng: Rng) -> Case:
 
 
 def _moved(
-    rng: Rng, kind: str, shape: Sequence[int], out: Sequence[int], options: str = "", extra: Sequence[Array] = (), **fields: Any
+    rng: Rng,
+    kind: str,
+    shape: Sequence[int],
+    out: Sequence[int],
+    options: str = "",
+    extra: Sequence[Array] = (),
+    **fields: Any,
 ) -> Case:
     """An operator that moves data, with constant int32 operands behind the data."""
     m, scale, zero = TfliteBuilder(), _scale(rng), _zero(rng)
@@ -402,11 +434,10 @@ def _split(rng: Rng, kind: str) -> Case:
     shape[axis] = sum(sizes)
     m, scale, zero = TfliteBuilder(), _scale(rng), _zero(rng)
     x = m.tensor(shape, scale=scale, zero=zero)
-    rest = [shape[i] if i != axis else -1 for i in range(len(shape))]
-    outs = [
-        m.tensor([d for d in rest if d != -1] if kind == "UNPACK" else [s if d == -1 else d for d in rest], scale=scale, zero=zero)
-        for s in sizes
-    ]
+    shapes = [[n if i == axis else d for i, d in enumerate(shape)] for n in sizes]
+    if kind == "UNPACK":
+        shapes = [[d for i, d in enumerate(shape) if i != axis]] * count
+    outs = [m.tensor(of, scale=scale, zero=zero) for of in shapes]
     if kind == "SPLIT":
         m.op("SPLIT", [m.ints([axis], ()), x], outs, "SplitOptions", NumSplits=count)
     elif kind == "SPLIT_V":
@@ -467,8 +498,6 @@ def _transpose(rng: Rng) -> Case:
     if len(shape) == 4 and shape[0] == 1 and rng.random() < 0.8:
         perm = np.concatenate([[0], 1 + rng.permutation(3)])
     out = [shape[i] for i in perm]
-    if len(out) == 4 and out[0] != 1:
-        return _transpose(rng)
     return _moved(rng, "TRANSPOSE", shape, out, "TransposeOptions", [perm])
 
 
@@ -506,6 +535,7 @@ def _outside_tflm(build: Callable[[Rng], Case]) -> Callable[[Rng], Case]:
 
 CASES: dict[str, Callable[[Rng], Case]] = {
     "conv2d": _conv2d,
+    "conv2d-int4": _conv2d_int4,
     "conv2d-groups": _grouped_conv2d,
     "depthwise": _depthwise,
     "fully-connected": _fully_connected,

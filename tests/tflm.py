@@ -10,6 +10,7 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
@@ -45,8 +46,10 @@ class Tflm:
             self._process.communicate()
             self._process = None
 
-    def run(self, model: bytes, runs: list[list[Array]], outputs: int) -> list[list[Array]]:
-        """The outputs for each run's inputs; raises `TflmError`."""
+    def run(
+        self, model: bytes, runs: list[list[Array]], outputs: int, tensors: Sequence[int] = ()
+    ) -> list[list[Array]]:
+        """The outputs for each run's inputs, then the file's `tensors` by number; raises `TflmError`."""
         if self._process is None:
             self._process = subprocess.Popen(
                 [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
@@ -54,7 +57,7 @@ class Tflm:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
-            pickle.dump((model, runs, outputs), self._process.stdin)
+            pickle.dump((model, runs, outputs, list(tensors)), self._process.stdin)
             self._process.stdin.flush()
             answer = pickle.load(self._process.stdout)
         except (EOFError, BrokenPipeError, pickle.UnpicklingError) as error:
@@ -71,18 +74,22 @@ def _serve() -> None:
 
     while True:
         try:
-            model, runs, outputs = pickle.load(sys.stdin.buffer)
+            model, runs, outputs, tensors = pickle.load(sys.stdin.buffer)
         except EOFError:
             return
         answer: list[list[Array]] | str
         try:
-            interpreter = runtime.Interpreter.from_bytes(model, arena_size=_ARENA)
+            keep = "kPreserveAllTensors" if tensors else "kAllocationRecording"
+            config = runtime.InterpreterConfig[keep]
+            interpreter = runtime.Interpreter.from_bytes(model, arena_size=_ARENA, intrepreter_config=config)
             answer = []
             for inputs in runs:
                 for index, array in enumerate(inputs):
                     interpreter.set_input(np.ascontiguousarray(array), index)
                 interpreter.invoke()
-                answer.append([np.array(interpreter.get_output(i)) for i in range(outputs)])
+                found = [interpreter.get_output(i) for i in range(outputs)]
+                found += [interpreter.GetTensor(number, 0)["tensor_data"] for number in tensors]
+                answer.append([np.array(array) for array in found])
         except (RuntimeError, ValueError) as error:
             answer = f"{type(error).__name__}: {error}"
         pickle.dump(answer, sys.stdout.buffer)
