@@ -124,6 +124,10 @@ def _define_inputs(builder: Builder, path: Path, problems: Problems) -> None:
                 place=place,
                 hint="export with fixed dimensions, for example tf.keras.Input(shape=..., batch_size=1)",
             )
+        elif len(info.shape) == 4 and info.shape[0] > 1:
+            problems.add(
+                f"batch {info.shape[0]}; only batch 1 runs", place=place, hint="export the model with batch size 1"
+            )
         else:
             try:
                 builder.define(info)

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from ..arith import quantize_multiplier
 from ..ir import S8_MAX, S8_MIN, Clamp, DType, Op, Padding, Quant, Requant, Reshape, Rounding, Tensor
 from ..tables import Affine
-from .limits import Budget
+from .limits import MAX_OPERATORS, Budget
 from .tflite_schema import ACTIVATIONS, Model, Operator, TensorInfo
 
 __all__ = ["Builder", "Converter", "Node", "Refused", "Row", "Value", "ir_shape", "same_padding", "window"]
@@ -29,7 +29,8 @@ Array = npt.NDArray[Any]
 QUANTIZE_HINT = "convert with post-training full integer quantization (int8 activations and weights)"
 _DTYPES = {"INT8": DType.S8, "UINT8": DType.U8, "FLOAT32": DType.F32}
 _ZEROS = {"INT8": (-128, 127), "UINT8": (0, 255)}
-_MAX_CONSTANT_BYTES = 512 << 20  # over all operators, the same bytes counted again for each use
+_MAX_CONSTANT_BYTES = 256 << 20  # over all operators, the same bytes counted again for each use
+_REQUANT_BYTES = 256  # what the multiplier of one channel takes on the host
 
 
 class Refused(Exception):
@@ -178,8 +179,6 @@ def activation(info: TensorInfo) -> Value:
     if info.type not in _DTYPES:
         hint = "16-bit activations are not supported; " + QUANTIZE_HINT if info.type == "INT16" else QUANTIZE_HINT
         raise Refused(f"{name} is {info.type}; activations are INT8 (UINT8 and FLOAT32 at the borders)", hint)
-    if len(info.shape) == 4 and info.shape[0] != 1:
-        raise Refused(f"{name}: batch {info.shape[0]}; only batch 1 runs", "export the model with batch size 1")
     scale, zero = (0.0, 0) if info.type == "FLOAT32" else _per_tensor(info, name)
     return Value(info.name, info.shape, _DTYPES[info.type], scale, zero)
 
@@ -307,10 +306,18 @@ class Node:
 
     def emit(self, kind: type[Op], inputs: Sequence[str], output: str, **fields: Any) -> None:
         """Appends an operator to the graph."""
+        if len(self.builder.ops) >= 2 * MAX_OPERATORS:
+            self.refuse(f"the model becomes more than {2 * MAX_OPERATORS:,} operators", "is the file damaged?")
         base = self.operator.kind.split('"')[0].strip().lower().replace(" ", "_")
         name = self.builder.op_name(f"{base}_{self.operator.index}")
         origin = (self.origin,)
         self.builder.ops.append(kind(name=name, inputs=tuple(inputs), output=output, origin=origin, **fields))
+
+    def map_shape(self, x: Value) -> tuple[int, int, int]:
+        """(height, width, channels) of an operand [1, H, W, C]."""
+        if len(x.shape) != 4 or x.shape[0] != 1:
+            self.refuse(f"an input of shape {list(x.shape)}, not [1, H, W, C]", "reshape it, or use batch size 1")
+        return x.shape[1], x.shape[2], x.shape[3]
 
     def temporary(self, shape: Sequence[int], like: Value, suffix: str) -> str:
         """A new activation with the type and quantization of `like`."""
@@ -349,6 +356,7 @@ class Node:
 
     def requant(self, real: float, bound: int, what: str = "the scales") -> tuple[int, int]:
         """(multiplier, shift) of `real` for accumulators of magnitude up to `bound`; refused if 32 bits overflow."""
+        self.builder.spend(_REQUANT_BYTES)
         if not (math.isfinite(real) and real >= 0):
             self.refuse(f"{what} give the factor {real}", "calibrate and convert again")
         multiplier, shift = quantize_multiplier(real)

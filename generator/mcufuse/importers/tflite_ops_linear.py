@@ -23,6 +23,7 @@ __all__ = ["ROWS"]
 
 I64 = npt.NDArray[np.int64]
 
+_MAX_CHANNELS = 1 << 16
 _BIAS_TOLERANCE = 0.02  # TFLite's: |bias scale - in_scale * weight_scale| / out_scale
 
 
@@ -44,6 +45,8 @@ def _weights(node: Node, axis: int, rank: int) -> _Weights:
     if data.ndim != rank:
         node.refuse(f"weights of {data.ndim} dimensions, not {rank}", "the file is damaged; convert the model again")
     quant, channels = info.quant, data.shape[axis]
+    if channels > _MAX_CHANNELS:
+        node.refuse(f"{channels:,} output channels, more than {_MAX_CHANNELS:,}", "is the file damaged?")
     if quant is None or not len(quant.zeros):
         node.refuse(f'weights "{info.name}" have no quantization', QUANTIZE_HINT)
     if len(quant.scales) not in (1, channels):
@@ -104,17 +107,10 @@ def _place(node: Node, weights: _Weights, data: npt.NDArray[np.int8], axis: int)
     )
 
 
-def _map_shape(node: Node, x: Value) -> tuple[int, int, int]:
-    """(height, width, channels) of a rank 4 operand."""
-    if len(x.shape) != 4:
-        node.refuse(f"an input of {len(x.shape)} dimensions, not 4", "reshape it to [1, H, W, C]")
-    return x.shape[1], x.shape[2], x.shape[3]
-
-
 def conv_2d(node: Node) -> None:
     """Weights [OC, KH, KW, IC / groups], quantized along axis 0."""
     x = node.value(0)
-    height, width, channels = _map_shape(node, x)
+    height, width, channels = node.map_shape(x)
     weights = _weights(node, axis=0, rank=4)
     out_channels, kernel_h, kernel_w, in_group = weights.data.shape
     if channels % in_group or out_channels % (channels // in_group):
@@ -133,7 +129,7 @@ def conv_2d(node: Node) -> None:
 def depthwise_conv_2d(node: Node) -> None:
     """Weights [1, KH, KW, C * multiplier], quantized along axis 3."""
     x = node.value(0)
-    height, width, channels = _map_shape(node, x)
+    height, width, channels = node.map_shape(x)
     weights = _weights(node, axis=3, rank=4)
     one, kernel_h, kernel_w, out_channels = weights.data.shape
     if one != 1 or out_channels % channels:

@@ -18,12 +18,11 @@ _SCALE_TOLERANCE = 1.0e-6  # TFLite Micro's
 
 def _pool(node: Node, kind: type[MaxPool2D] | type[AvgPool2D]) -> None:
     x = node.value(0)
-    if len(x.shape) != 4:
-        node.refuse(f"an input of {len(x.shape)} dimensions, not 4", "reshape it to [1, H, W, C]")
+    height, width, channels = node.map_shape(x)
     kernel, stride = (node.option(4), node.option(3)), (node.option(2), node.option(1))
     same = node.option(0, "i8") == 0
-    (out_h, out_w), padding = window((x.shape[1], x.shape[2]), kernel, stride, (1, 1), same)
-    y = node.output((1, out_h, out_w, x.shape[3]))
+    (out_h, out_w), padding = window((height, width), kernel, stride, (1, 1), same)
+    y = node.output((1, out_h, out_w, channels))
     if abs(x.scale - y.scale) > _SCALE_TOLERANCE or x.zero != y.zero:
         node.refuse("input and output have different scales", "insert a QUANTIZE or calibrate again")
     node.emit(kind, (x.name,), y.name, kernel=kernel, stride=stride, padding=padding, clamp=node.clamp(5, y))
@@ -80,6 +79,7 @@ def mean(node: Node) -> None:
         return
     if run > _MAX_AVERAGED:
         node.refuse(f"the mean of {run:,} elements along a row; at most {_MAX_AVERAGED:,}", "average H and W")
+    node.builder.spend(256 * run)
     factors = [mean_requant(x.scale, y.scale, n, node.rounding) for n in range(1, run + 1)]
     multiplier = tuple(f.multiplier[0] for f in factors)
     each = Requant(multiplier, tuple(f.shift[0] for f in factors), node.rounding)

@@ -355,11 +355,12 @@ def resize_nearest(node: Node) -> None:
     """align_corners and half_pixel_centers as TFLite computes them."""
     x = node.value(0)
     size = node.ints(1, "size")
-    if len(x.shape) != 4 or len(size) != 2 or not all(0 < s < 1 << 16 for s in size):
-        node.refuse(f"size {list(size)} for {list(x.shape)}", _DAMAGED)
-    y = node.output((1, *size, x.shape[3]))
+    height, width, channels = node.map_shape(x)
+    if len(size) != 2 or not all(0 < s < 1 << 16 for s in size):
+        node.refuse(f"size {list(size)}", _DAMAGED)
+    y = node.output((1, *size, channels))
     _same_scale(node, x, y)
-    rows, columns = (_nearest(node, extent, target) for extent, target in zip(x.shape[1:3], size, strict=True))
+    rows, columns = _nearest(node, height, size[0]), _nearest(node, width, size[1])
     node.emit(ResizeNearest, (x.name,), y.name, rows=rows, columns=columns)
 
 

@@ -180,7 +180,7 @@ def _data(root: Buffer, buffers: list[Table], table: Table, what: str) -> npt.ND
 def _tensor(root: Buffer, buffers: list[Table], table: Table, index: int, taken: set[str]) -> TensorInfo:
     """One tensor, under a name that no other tensor has."""
     name = table.string(3, f"the name of tensor {index}").split(";")[0][:200] or f"tensor_{index}"
-    if name in taken:
+    while name in taken:
         name = f"{name}:{index}"
     taken.add(name)
     what = f"tensor {index}"
@@ -241,6 +241,9 @@ def read_model(data: bytes, place: str) -> Model:
         subgraphs=len(subgraphs),
     )
     _check_numbers(model, root.buffer)
+    operands = sum(len(op.inputs) + len(op.outputs) for op in model.operators)
+    if operands > MAX_TENSORS:
+        root.buffer.fail(f"{operands:,} operands of all nodes, more than {MAX_TENSORS:,}")
     return model
 
 
