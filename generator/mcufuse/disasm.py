@@ -33,6 +33,9 @@ _PUSH = re.compile(rf"^push{_COND}{_WIDTH}$")
 _STORE_DOWN = re.compile(rf"^stmdb{_COND}{_WIDTH}$")
 _VPUSH = re.compile(rf"^(?:vpush|vstmdb){_COND}$")
 _STORE_PRE = re.compile(r"\[sp, #-(\d+)\]!")
+_ADD_SP = re.compile(r"^sp, (?:sp, )?(r\d+|ip|lr|fp|sl)$")
+_FRAME_POINTERS = ("r7", "fp", "r11")  # from which a function restores the stack pointer
+_LITERAL = re.compile(r"^\(?([0-9a-f]+) <")
 _SUB_SP = re.compile(r"^sp, (?:sp, )?#(\d+)$")
 _ENDS = re.compile(rf"^(?:b{_WIDTH}|bx|udf|pop{_WIDTH}|ldmia{_WIDTH}|ldr{_WIDTH}|mov)$")
 
@@ -62,40 +65,71 @@ def disassemble(elf: Path, toolchain: Toolchain) -> dict[int, Function]:
 
 def parse_disassembly(text: str) -> dict[int, Function]:
     """The functions in the output of `objdump -d --no-show-raw-insn`, by address."""
-    bodies: list[tuple[int, str, list[tuple[str, str]]]] = []
+    bodies: list[tuple[int, str, list[_Instruction]]] = []
+    words: dict[int, int] = {}
     for line in text.splitlines():
         if heading := _HEADING.match(line):
             bodies.append((int(heading[1], 16), heading[2], []))
         elif bodies and (found := _INSTRUCTION.match(line)):
-            operands = re.split(r"\s*[@;]", found[3] or "", maxsplit=1)[0].strip()
-            bodies[-1][2].append((found[2], operands))
+            operands, _, comment = re.sub(r"\s*[@;]\s*", "@", found[3] or "", count=1).partition("@")
+            literal = _LITERAL.match(comment)
+            if found[2] == ".word":
+                words[int(found[1], 16)] = int(operands, 16)
+            bodies[-1][2].append(_Instruction(found[2], operands.strip(), int(literal[1], 16) if literal else None))
     starts = sorted(address for address, _, _ in bodies)
     functions = {}
     for index, (address, name, body) in enumerate(bodies):
         behind = bodies[index + 1][0] if index + 1 < len(bodies) else None
-        functions[address] = _function(address, name, body, starts, behind)
+        frame, moves_sp = _frame(body, words)
+        calls, indirect = _calls(address, body, starts)
+        code = [i for i in body if not i.mnemonic.startswith(".") and i.mnemonic != "nop"]
+        ends = not code or _ends(code[-1])
+        functions[address] = Function(name, address, frame, moves_sp, calls, indirect, None if ends else behind)
     return functions
 
 
-def _function(address: int, name: str, body: list[tuple[str, str]], starts: list[int], behind: int | None) -> Function:
-    frame, moves_sp, indirect = 0, False, 0
-    calls: dict[int, None] = {}
-    for mnemonic, operands in body:
-        taken = _stack_taken(mnemonic, operands)
-        if taken is None:
-            moves_sp = True
+@dataclass(frozen=True, slots=True)
+class _Instruction:
+    mnemonic: str
+    operands: str
+    literal: int | None  # address of the constant that it loads
+
+
+def _frame(body: list[_Instruction], words: dict[int, int]) -> tuple[int, bool]:
+    """Bytes that all instructions together take from the stack, and whether some cannot be told."""
+    taken, unknown = 0, False
+    loaded: dict[str, int] = {}  # register -> constant, for frames too large for one instruction of Armv6-M
+    for instruction in body:
+        mnemonic, operands = instruction.mnemonic, instruction.operands
+        register = operands.split(",", 1)[0]
+        if instruction.literal in words and mnemonic.startswith("ldr"):
+            loaded[register] = words[instruction.literal]
+            continue
+        if mnemonic.startswith("add") and (found := _ADD_SP.match(operands)):
+            size: int | None = -_signed(loaded[found[1]]) if found[1] in loaded else None
         else:
-            frame += taken
-        if _BRANCH.match(mnemonic) and (target := _TARGET.search(operands)):
-            home = starts[max(0, bisect_right(starts, int(target[1], 16)) - 1)]
+            size = _stack_taken(mnemonic, operands)
+            loaded.pop(register, None)
+        unknown = unknown or size is None
+        taken += max(size or 0, 0)
+    return taken, unknown
+
+
+def _calls(address: int, body: list[_Instruction], starts: list[int]) -> tuple[tuple[int, ...], int]:
+    """Functions that are called or jumped to, and the number of calls through a register."""
+    calls: dict[int, None] = {}
+    indirect = 0
+    for instruction in body:
+        mnemonic, operands = instruction.mnemonic, instruction.operands
+        if _BRANCH.match(mnemonic) and (found := _TARGET.search(operands)):
+            target = int(found[1], 16)
+            home = starts[max(0, bisect_right(starts, target) - 1)]
             # A call of itself is recursion, a jump within itself is a loop.
-            if home != address or (_CALL.match(mnemonic) and int(target[1], 16) == address):
+            if home != address or (_CALL.match(mnemonic) and target == address):
                 calls[home] = None
         elif _INDIRECT.match(mnemonic) and operands != "lr":
             indirect += 1
-    code = [(m, o) for m, o in body if not m.startswith(".") and m != "nop"]
-    ends = not code or _ends(*code[-1])
-    return Function(name, address, frame, moves_sp, tuple(calls), indirect, None if ends else behind)
+    return tuple(calls), indirect
 
 
 def _stack_taken(mnemonic: str, operands: str) -> int | None:
@@ -109,9 +143,13 @@ def _stack_taken(mnemonic: str, operands: str) -> int | None:
     if mnemonic.startswith("sub") and operands.startswith("sp,"):
         found = _SUB_SP.match(operands)
         return int(found[1]) if found else None
-    if mnemonic.startswith("add") and re.match(r"^sp, (?:sp, )?r\d+$", operands):
+    if mnemonic == "mov" and operands.startswith("sp,") and operands[4:] not in _FRAME_POINTERS:
         return None
     return 0
+
+
+def _signed(word: int) -> int:
+    return word - (1 << 32) if word >> 31 else word
 
 
 def _registers(operands: str) -> int:
@@ -123,8 +161,9 @@ def _registers(operands: str) -> int:
     return count
 
 
-def _ends(mnemonic: str, operands: str) -> bool:
+def _ends(instruction: _Instruction) -> bool:
     """Whether nothing behind this instruction is run next."""
+    mnemonic, operands = instruction.mnemonic, instruction.operands
     if not _ENDS.match(mnemonic):
         return False
     if mnemonic.startswith(("pop", "ldm")):

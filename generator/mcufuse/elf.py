@@ -32,6 +32,7 @@ __all__ = [
 
 _SHF_WRITE, _SHF_ALLOC, _SHF_EXEC, _SHF_TLS = 1, 2, 4, 0x400
 _MODEL_SUFFIX = "_model"
+_RUNTIME = ("mcufuse_init", "mcufuse_input", "mcufuse_output", "mcufuse_run", "mcufuse_feed_rows")
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,15 +267,17 @@ def network_sizes(image: ImageSizes, name: str) -> NetworkSizes:
 
 
 def _charge_symbols(image: ImageSizes, name: str, own: Owner, runtime: Owner) -> None:
+    """Without a map: symbols of the file `<name>.c`, or all that begin with the network's name."""
     model = image.symbol(f"{name}{_MODEL_SUFFIX}")
-    sources = {s.source for s in image.symbols if s.source and s.name.startswith(f"{name}_")}
+    file = f"{name}.c"
+    by_file = any(s.source == file for s in image.symbols)
     seen: set[int] = set()
     for symbol in image.symbols:
         if symbol.address in seen or symbol.size == 0:
             continue
-        if symbol == model or symbol.source in sources or symbol.name.startswith(f"{name}_"):
+        if symbol == model or (symbol.source == file if by_file else symbol.name.startswith(f"{name}_")):
             _charge_piece(image, own, symbol.address, symbol.size)
-        elif symbol.is_function and symbol.name.startswith("mcufuse_"):
+        elif symbol.is_function and symbol.name in _RUNTIME:
             _charge_piece(image, runtime, symbol.address, symbol.size)
         else:
             continue
