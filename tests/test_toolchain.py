@@ -96,9 +96,9 @@ def test_a_compiler_that_does_not_run(tmp_path: Path) -> None:
 
 
 def test_nothing_is_installed(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="not found(.|\n)*apt install gcc-arm-none-eabi libnewlib-arm-none-eabi"):
+    with pytest.raises(UserError, match=r"not found(.|\n)*apt install gcc-arm-none-eabi libnewlib-arm-none-eabi"):
         find_toolchain(environment(tmp_path))
-    with pytest.raises(UserError, match="not found(.|\n)*apt install qemu-system-arm"):
+    with pytest.raises(UserError, match=r"not found(.|\n)*apt install qemu-system-arm"):
         find_emulator(environment(tmp_path))
 
 
