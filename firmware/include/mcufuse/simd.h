@@ -48,10 +48,66 @@ MF_INLINE int32_t mf_shift_clamp(int32_t x, int shift, int32_t lo, int32_t hi)
 	return mf_clamp(x >> shift, lo, hi);
 }
 
-/** @brief @p r plus the high word of @p a * @p b (SMMLA where there is one). */
+/** @brief @p r plus the high word of @p a * @p b. */
 MF_INLINE int32_t mf_multiply_high_add(int32_t a, int32_t b, int32_t r)
 {
+#if MF_HAS_DSP
+	int32_t y;
+
+	__asm__("smmla %0, %1, %2, %3" : "=r"(y) : "r"(a), "r"(b), "r"(r));
+	return y;
+#else
 	return (int32_t)((uint32_t)(int32_t)(((int64_t)a * b) >> 32) + (uint32_t)r);
+#endif
+}
+
+/** @brief A word from any address. */
+MF_INLINE uint32_t mf_load_u32(const int8_t *at)
+{
+	uint32_t word;
+
+	memcpy(&word, at, sizeof(word));
+	return word;
+}
+
+/** @brief Bytes 0 and 2 as signed halfwords. */
+MF_INLINE uint32_t mf_sxtb16(uint32_t x)
+{
+#if MF_HAS_DSP
+	uint32_t y;
+
+	__asm__("sxtb16 %0, %1" : "=r"(y) : "r"(x));
+	return y;
+#else
+	return (uint16_t)(int8_t)x | (uint32_t)(uint16_t)(int8_t)(x >> 16) << 16;
+#endif
+}
+
+/** @brief Bytes 1 and 3 as signed halfwords. */
+MF_INLINE uint32_t mf_sxtb16_ror8(uint32_t x)
+{
+#if MF_HAS_DSP
+	uint32_t y;
+
+	__asm__("sxtb16 %0, %1, ror #8" : "=r"(y) : "r"(x));
+	return y;
+#else
+	return mf_sxtb16(x >> 8);
+#endif
+}
+
+/** @brief @p acc plus the products of both pairs of halfwords, modulo 2^32. */
+MF_INLINE uint32_t mf_smlad(uint32_t x, uint32_t w, uint32_t acc)
+{
+#if MF_HAS_DSP
+	__asm__("smlad %0, %1, %2, %0" : "+r"(acc) : "r"(x), "r"(w));
+	return acc;
+#else
+	const int32_t low = (int16_t)x * (int16_t)w;
+	const int32_t high = (int16_t)(x >> 16) * (int16_t)(w >> 16);
+
+	return acc + (uint32_t)low + (uint32_t)high;
+#endif
 }
 
 #endif /* MCUFUSE_SIMD_H_ */

@@ -5,14 +5,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from ..arith import requantize
 from ..ir import Conv2D, DepthwiseConv2D, FullyConnected, Graph, Padding
-from .base import Array, CArray, CStruct, Kernel, LowerContext, Lowered, Refusal, RowPlan, Window
-from .requant import plan_requant
+from ..target import Isa
+from .base import Array, CArray, CStruct, CValue, Kernel, LowerContext, Lowered, Refusal, RowPlan, Window
+from .dsp import pack_words, raw_possible, steps_of
+from .requant import RequantPlan, plan_requant
 
 __all__ = [
     "Conv2DKernel", "finish", "pack_blocks", "padded_input", "raw_range", "too_large", "window_rows",
@@ -62,6 +65,101 @@ def too_large(function: str, **fields: tuple[int, int]) -> Refusal | None:
     return None
 
 
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """A convolution to lower; `flat` are its weights [output channels, taps]."""
+
+    op: Conv2D
+    in_w: int
+    in_c: int
+    out_h: int
+    out_w: int
+    flat: Array
+    kernel: tuple[int, int]
+
+    @property
+    def out_c(self) -> int:
+        """Output channels."""
+        return int(self.flat.shape[0])
+
+    @property
+    def taps(self) -> int:
+        """Multiply-accumulates of one output."""
+        return int(self.flat.shape[1])
+
+    @property
+    def direct(self) -> bool:
+        """Whether rows are read where they are."""
+        return self.kernel == (1, 1) and self.op.groups == 1 and self.op.padding == Padding()
+
+    @property
+    def rows(self) -> RowPlan:
+        """One output row a tick, from the rows of its window."""
+        return window_rows(self.out_h, self.kernel[0], self.op.stride[0], self.op.dilation[0], self.op.padding.top)
+
+    def per_group(self) -> list[Array]:
+        """The weights of each group."""
+        return np.split(self.flat, self.op.groups)
+
+    def fields(self, plan: RequantPlan) -> tuple[tuple[str, CValue], ...]:
+        """The fields of `struct mf_conv2d_cfg`."""
+        op = self.op
+        return (
+            ("in_w", self.in_w), ("in_c", self.in_c), ("out_w", self.out_w), ("out_c", self.out_c),
+            ("groups", op.groups), ("pad_left", op.padding.left), ("k_h", self.kernel[0]), ("k_w", self.kernel[1]),
+            ("stride_w", op.stride[1]), ("dilation_w", op.dilation[1]), ("direct", int(self.direct)),
+            *plan.cfg_fields(),
+        )  # fmt: skip
+
+
+def _lower_base(shape: _Shape, plan: RequantPlan) -> Lowered:
+    """`mf_conv2d_row_s8`."""
+    op, taps = shape.op, shape.taps
+    packed = np.concatenate([pack_blocks(part, BLOCK) for part in shape.per_group()])
+    data = (
+        ("weights", CArray("int8_t", packed, "weights")), ("requant", plan.array()),
+        ("in_zero", op.in_zero), ("out_zero", op.out_zero),
+    )  # fmt: skip
+    pixel = shape.out_c * (1.95 * taps + plan.instructions + 3)
+    gather = 0 if shape.direct else op.groups * (0.8 * taps + 12 * shape.kernel[0])
+    return Lowered(
+        function="mf_conv2d_row_s8",
+        header="mcufuse/conv2d.h",
+        cfg=CStruct("mf_conv2d_cfg", shape.fields(plan)),
+        data=CStruct("mf_conv2d_data", data),
+        rows=shape.rows,
+        scratch_bytes=0 if shape.direct else 2 * taps,
+        instructions=int(shape.out_h * shape.out_w * (pixel + gather)),
+    )
+
+
+def _lower_dsp(shape: _Shape, plan: RequantPlan) -> Lowered:
+    """`mf_conv2d_row_s8_dsp`."""
+    op, taps = shape.op, shape.taps
+    raw = all(raw_possible(part, BLOCK) for part in shape.per_group())
+    packed = np.concatenate([pack_words(part, BLOCK, raw) for part in shape.per_group()])
+    data = (
+        ("weights", CArray("int32_t", packed, "weights")), ("requant", plan.array()),
+        ("in_zero", op.in_zero), ("out_zero", op.out_zero),
+    )  # fmt: skip
+    cfg = (*((f"conv.{name}", value) for name, value in shape.fields(plan)), ("raw", int(raw)))
+    run = taps // shape.kernel[0]
+    by_rows = op.groups == 1 and op.dilation[1] == 1 and run % 4 == 0
+    gathered = 0 if shape.direct else 2 * (run if by_rows else taps)
+    steps = steps_of(taps)
+    pixel = shape.out_c * ((0.9 if raw else 1.02) * 2 * steps + plan.instructions + 3)
+    widen = op.groups * (1.2 * taps + (0 if by_rows else 0.8 * taps) + 12 * shape.kernel[0])
+    return Lowered(
+        function="mf_conv2d_row_s8_dsp",
+        header="mcufuse/conv2d_dsp.h",
+        cfg=CStruct("mf_conv2d_dsp_cfg", cfg),
+        data=CStruct("mf_conv2d_dsp_data", data),
+        rows=shape.rows,
+        scratch_bytes=8 * steps + gathered,
+        instructions=int(shape.out_h * shape.out_w * (pixel + widen)),
+    )
+
+
 class Conv2DKernel(Kernel[Conv2D]):
     """Windows of two pixels times four channels at a time."""
 
@@ -90,7 +188,7 @@ class Conv2DKernel(Kernel[Conv2D]):
         return finish(acc, op).reshape(1, out_h, out_w, out_c)
 
     def lower(self, op: Conv2D, context: LowerContext) -> list[Lowered | Refusal]:
-        """`mf_conv2d_row_s8`."""
+        """`mf_conv2d_row_s8`, and what the core's instructions allow beyond."""
         function = "mf_conv2d_row_s8"
         graph = context.graph
         _, in_w, in_c = context.hwc(op.inputs[0])
@@ -110,37 +208,11 @@ class Conv2DKernel(Kernel[Conv2D]):
         plan = plan_requant(op.requant, bias=bias, raw_lo=lo, raw_hi=hi, out_zero=op.out_zero, clamp=op.clamp)
         if isinstance(plan, Refusal):
             return [Refusal(function, plan.reason)]
-        per_group = out_c // op.groups
-        packed = [pack_blocks(flat[g * per_group : (g + 1) * per_group], BLOCK) for g in range(op.groups)]
-        direct = k_h == k_w == op.groups == 1 and op.padding == Padding()
-        cfg = CStruct(
-            "mf_conv2d_cfg",
-            (
-                ("in_w", in_w), ("in_c", in_c), ("out_w", out_w), ("out_c", out_c), ("groups", op.groups),
-                ("pad_left", op.padding.left), ("k_h", k_h), ("k_w", k_w), ("stride_w", op.stride[1]),
-                ("dilation_w", op.dilation[1]), ("direct", int(direct)), *plan.cfg_fields(),
-            ),
-        )  # fmt: skip
-        data = CStruct(
-            "mf_conv2d_data",
-            (
-                ("weights", CArray("int8_t", np.concatenate(packed), "weights")), ("requant", plan.array()),
-                ("in_zero", op.in_zero), ("out_zero", op.out_zero),
-            ),
-        )  # fmt: skip
-        taps = k_h * k_w * depth
-        pixel = out_c * (1.95 * taps + plan.instructions + 3) + (0 if direct else 0.8 * taps + 12 * k_h)
-        return [
-            Lowered(
-                function=function,
-                header="mcufuse/conv2d.h",
-                cfg=cfg,
-                data=data,
-                rows=window_rows(out_h, k_h, op.stride[0], op.dilation[0], op.padding.top),
-                scratch_bytes=0 if direct else 2 * taps,
-                instructions=int(out_h * out_w * pixel),
-            )
-        ]
+        shape = _Shape(op, in_w, in_c, out_h, out_w, flat, (k_h, k_w))
+        ways: list[Lowered | Refusal] = [_lower_base(shape, plan)]
+        if context.core.isa is not Isa.BASE:
+            ways.append(_lower_dsp(shape, plan))
+        return ways
 
     def macs(self, op: Conv2D, graph: Graph) -> int:
         """Output elements times the taps of a window."""

@@ -9,14 +9,53 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..ir import FullyConnected, Graph
+from ..target import Isa
 from .base import Array, CArray, CStruct, Kernel, LowerContext, Lowered, Refusal, RowPlan, Whole
 from .conv2d import finish, pack_blocks, raw_range, too_large
-from .requant import plan_requant
+from .dsp import pack_words, raw_possible, steps_of
+from .requant import RequantPlan, plan_requant
 
 __all__ = ["FullyConnectedKernel"]
 
 BLOCK = 8
 """Output channels of a block, `cfg.block` of mcufuse/dot.h."""
+
+
+def _lower_base(op: FullyConnected, weights: Array, plan: RequantPlan) -> Lowered:
+    """`mf_fully_connected_row_s8`."""
+    out_c, depth = weights.shape
+    packed = CArray("int8_t", pack_blocks(weights, BLOCK), "weights")
+    return Lowered(
+        function="mf_fully_connected_row_s8",
+        header="mcufuse/fully_connected.h",
+        cfg=CStruct("mf_fully_connected_cfg", (("depth", depth), ("out_c", out_c), *plan.cfg_fields())),
+        data=CStruct(
+            "mf_fully_connected_data",
+            (("weights", packed), ("requant", plan.array()), ("out_zero", op.out_zero)),
+        ),
+        rows=RowPlan(ticks=1, reads=(Whole(),)),
+        instructions=int(out_c * (2.25 * depth + plan.instructions + 4)),
+    )
+
+
+def _lower_dsp(op: FullyConnected, weights: Array, plan: RequantPlan) -> Lowered:
+    """`mf_fully_connected_row_s8_dsp`."""
+    out_c, depth = weights.shape
+    raw = raw_possible(weights, BLOCK)
+    packed = CArray("int32_t", pack_words(weights, BLOCK, raw), "weights")
+    cfg = (("depth", depth), ("out_c", out_c), ("raw", int(raw)), *plan.cfg_fields())
+    return Lowered(
+        function="mf_fully_connected_row_s8_dsp",
+        header="mcufuse/fully_connected_dsp.h",
+        cfg=CStruct("mf_fully_connected_dsp_cfg", cfg),
+        data=CStruct(
+            "mf_fully_connected_dsp_data",
+            (("weights", packed), ("requant", plan.array()), ("out_zero", op.out_zero)),
+        ),
+        rows=RowPlan(ticks=1, reads=(Whole(),)),
+        scratch_bytes=4 * steps_of(depth),
+        instructions=int(1.2 * depth + out_c * ((1.0 if raw else 1.13) * 2 * steps_of(depth) + plan.instructions + 4)),
+    )
 
 
 class FullyConnectedKernel(Kernel[FullyConnected]):
@@ -32,7 +71,7 @@ class FullyConnectedKernel(Kernel[FullyConnected]):
         return out.reshape(graph.tensors[op.output].shape)
 
     def lower(self, op: FullyConnected, context: LowerContext) -> list[Lowered | Refusal]:
-        """`mf_fully_connected_row_s8`."""
+        """`mf_fully_connected_row_s8`, and what the core's instructions allow beyond."""
         function = "mf_fully_connected_row_s8"
         weights = np.asarray(context.graph.const(op.inputs[1]))
         out_c, depth = weights.shape
@@ -45,25 +84,10 @@ class FullyConnectedKernel(Kernel[FullyConnected]):
         plan = plan_requant(op.requant, bias=bias, raw_lo=lo, raw_hi=hi, out_zero=op.out_zero, clamp=op.clamp)
         if isinstance(plan, Refusal):
             return [Refusal(function, plan.reason)]
-        cfg = CStruct("mf_fully_connected_cfg", (("depth", depth), ("out_c", out_c), *plan.cfg_fields()))
-        data = CStruct(
-            "mf_fully_connected_data",
-            (
-                ("weights", CArray("int8_t", pack_blocks(weights, BLOCK), "weights")),
-                ("requant", plan.array()),
-                ("out_zero", op.out_zero),
-            ),
-        )
-        return [
-            Lowered(
-                function=function,
-                header="mcufuse/fully_connected.h",
-                cfg=cfg,
-                data=data,
-                rows=RowPlan(ticks=1, reads=(Whole(),)),
-                instructions=int(out_c * (2.25 * depth + plan.instructions + 4)),
-            )
-        ]
+        ways: list[Lowered | Refusal] = [_lower_base(op, weights, plan)]
+        if context.core.isa is not Isa.BASE:
+            ways.append(_lower_dsp(op, weights, plan))
+        return ways
 
     def macs(self, op: FullyConnected, graph: Graph) -> int:
         """Weights: each is used once."""

@@ -37,6 +37,7 @@ from .base import CArray, CValue, Refusal
 __all__ = ["Mode", "RequantPlan", "plan_requant", "thresholds"]
 
 I64 = npt.NDArray[np.int64]
+Range = tuple[I64, I64]
 
 SHIFTS = (2, 4, 1, 6, 0, 8, 10, 12, 14, 16, 18, 20)
 """S - 32 in the order in which they are tried: few distinct values let layers of one shape share their code."""
@@ -148,7 +149,7 @@ def _scaled(requant: Requant, s: int) -> tuple[I64, npt.NDArray[np.bool_]]:
     return scaled, fits & (scaled < (1 << 31) - 8)
 
 
-def _fit(requant: Requant, t: I64, levels: I64, parts: list[tuple[I64, I64]], s: int) -> tuple[I64, list[tuple[I64, I64]]] | None:
+def _fit(requant: Requant, t: I64, levels: I64, parts: list[Range], s: int) -> tuple[I64, list[Range]] | None:
     """(M, [bounds of C on each part]) that satisfy (1) on every part of the range (highest first), or None."""
     start, fits = _scaled(requant, s)
     least, most = parts[-1][0], parts[0][1]
@@ -183,7 +184,8 @@ def _high(m: I64, least: I64, most: I64, bias: I64) -> tuple[I64, I64] | None:
         first = (_middle(least[todo], most[todo]) >> 32) - tries // 2
         rs = np.arange(tries, dtype=np.int64)[:, None] + first
         rest = least[todo] - (rs << 32)
-        bs = np.where(m[todo] > 0, -(-rest // np.maximum(m[todo], 1)), -bias[todo])  # the least multiple in or above the interval
+        # the least multiple in or above the interval
+        bs = np.where(m[todo] > 0, -(-rest // np.maximum(m[todo], 1)), -bias[todo])
         good = (bs * m[todo] <= most[todo] - (rs << 32)) & (bs * m[todo] >= rest) & (np.abs(bs + bias[todo]) < 1 << 30)
         best = np.argmin(np.where(good, np.abs(bs), 1 << 62), axis=0)
         each = np.arange(todo.size)
@@ -211,8 +213,8 @@ def plan_requant(
 ) -> RequantPlan | Refusal:
     """How to requantize accumulators `raw + bias`, with raw in [raw_lo, raw_hi] (all [channels], int64).
 
-    Entries of the table: HIGH (bias + B, M, R). AFFINE (M, C lo, C hi), with the bias in C: the accumulation starts at 0. SPLIT (bias, M,
-    C lo, C hi for a >= 0, C lo, C hi for a < 0). Exact modes (bias, multiplier, shift).
+    Entries of the table: HIGH (bias + B, M, R). AFFINE (M, C lo, C hi), with the bias in C: the accumulation starts
+    at 0. SPLIT (bias, M, C lo, C hi for a >= 0, C lo, C hi for a < 0). Exact modes (bias, multiplier, shift).
     """
     channels = bias.shape[0]
     full = Requant(

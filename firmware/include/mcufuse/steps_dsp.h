@@ -1,0 +1,105 @@
+/*
+ * Copyright (c) 2026 The mcufuse authors
+ * SPDX-License-Identifier: Apache-2.0
+ */
+
+/**
+ * @file
+ * @brief Steps of dot_dsp.h in assembly.
+ *
+ * They use 10 to 14 registers at once; GCC 12 given the same in C runs out of them and spills (1.05
+ * instead of 0.75 instructions a multiplication). Words of weights are raw, see dot_dsp.h.
+ */
+#ifndef MCUFUSE_STEPS_DSP_H_
+#define MCUFUSE_STEPS_DSP_H_
+
+#include <mcufuse/simd.h>
+
+#if MF_HAS_DSP && defined(__OPTIMIZE__)
+#define MF_HAS_STEPS 1
+
+/** @brief One step of two pixels and four channels. */
+#define MF_STEP_2X4(a, x, w)                                                                       \
+	do {                                                                                       \
+		uint32_t x0_, x1_, w0_, w1_;                                                       \
+		__asm__("ldrd %[x0], %[x1], [%[px]], #8\n\t"                                       \
+			"ldrd %[w0], %[w1], [%[pw]], #8\n\t"                                       \
+			"smlad %[a01], %[x0], %[w0], %[a01]\n\t"                                   \
+			"smlad %[a11], %[x1], %[w0], %[a11]\n\t"                                   \
+			"sxtb16 %[w0], %[w0]\n\t"                                                  \
+			"smlad %[a03], %[x0], %[w1], %[a03]\n\t"                                   \
+			"smlad %[a13], %[x1], %[w1], %[a13]\n\t"                                   \
+			"sxtb16 %[w1], %[w1]\n\t"                                                  \
+			"smlad %[a00], %[x0], %[w0], %[a00]\n\t"                                   \
+			"smlad %[a10], %[x1], %[w0], %[a10]\n\t"                                   \
+			"smlad %[a02], %[x0], %[w1], %[a02]\n\t"                                   \
+			"smlad %[a12], %[x1], %[w1], %[a12]"                                       \
+			: [a00] "+r"(a[0][0]), [a01] "+r"(a[0][1]), [a02] "+r"(a[0][2]),           \
+			  [a03] "+r"(a[0][3]), [a10] "+r"(a[1][0]), [a11] "+r"(a[1][1]),           \
+			  [a12] "+r"(a[1][2]), [a13] "+r"(a[1][3]), [px] "+r"(x), [pw] "+r"(w),    \
+			  [x0] "=&r"(x0_), [x1] "=&r"(x1_), [w0] "=&r"(w0_), [w1] "=&r"(w1_)       \
+			:                                                                          \
+			: "memory");                                                               \
+	} while (false)
+
+/** @brief Two steps of one pixel and four channels. */
+#define MF_STEP2_1X4(a, x, w)                                                                      \
+	do {                                                                                       \
+		uint32_t x0_, x1_, w0_, w1_;                                                       \
+		__asm__("ldrd %[x0], %[x1], [%[px]], #8\n\t"                                       \
+			"ldrd %[w0], %[w1], [%[pw]], #8\n\t"                                       \
+			"smlad %[a1], %[x0], %[w0], %[a1]\n\t"                                     \
+			"sxtb16 %[w0], %[w0]\n\t"                                                  \
+			"smlad %[a3], %[x0], %[w1], %[a3]\n\t"                                     \
+			"sxtb16 %[w1], %[w1]\n\t"                                                  \
+			"smlad %[a0], %[x0], %[w0], %[a0]\n\t"                                     \
+			"smlad %[a2], %[x0], %[w1], %[a2]\n\t"                                     \
+			"ldrd %[w0], %[w1], [%[pw]], #8\n\t"                                       \
+			"smlad %[a1], %[x1], %[w0], %[a1]\n\t"                                     \
+			"sxtb16 %[w0], %[w0]\n\t"                                                  \
+			"smlad %[a3], %[x1], %[w1], %[a3]\n\t"                                     \
+			"sxtb16 %[w1], %[w1]\n\t"                                                  \
+			"smlad %[a0], %[x1], %[w0], %[a0]\n\t"                                     \
+			"smlad %[a2], %[x1], %[w1], %[a2]"                                         \
+			: [a0] "+r"(a[0][0]), [a1] "+r"(a[0][1]), [a2] "+r"(a[0][2]),              \
+			  [a3] "+r"(a[0][3]), [px] "+r"(x), [pw] "+r"(w), [x0] "=&r"(x0_),         \
+			  [x1] "=&r"(x1_), [w0] "=&r"(w0_), [w1] "=&r"(w1_)                        \
+			:                                                                          \
+			: "memory");                                                               \
+	} while (false)
+
+/** @brief One step of one pixel and eight channels. */
+#define MF_STEP_1X8(a, x, w)                                                                       \
+	do {                                                                                       \
+		uint32_t x0_, w0_, w1_;                                                            \
+		__asm__("ldr %[x0], [%[px]], #4\n\t"                                               \
+			"ldrd %[w0], %[w1], [%[pw]], #8\n\t"                                       \
+			"smlad %[a1], %[x0], %[w0], %[a1]\n\t"                                     \
+			"sxtb16 %[w0], %[w0]\n\t"                                                  \
+			"smlad %[a3], %[x0], %[w1], %[a3]\n\t"                                     \
+			"sxtb16 %[w1], %[w1]\n\t"                                                  \
+			"smlad %[a0], %[x0], %[w0], %[a0]\n\t"                                     \
+			"smlad %[a2], %[x0], %[w1], %[a2]\n\t"                                     \
+			"ldrd %[w0], %[w1], [%[pw]], #8\n\t"                                       \
+			"smlad %[a5], %[x0], %[w0], %[a5]\n\t"                                     \
+			"sxtb16 %[w0], %[w0]\n\t"                                                  \
+			"smlad %[a7], %[x0], %[w1], %[a7]\n\t"                                     \
+			"sxtb16 %[w1], %[w1]\n\t"                                                  \
+			"smlad %[a4], %[x0], %[w0], %[a4]\n\t"                                     \
+			"smlad %[a6], %[x0], %[w1], %[a6]"                                         \
+			: [a0] "+r"(a[0][0]), [a1] "+r"(a[0][1]), [a2] "+r"(a[0][2]),              \
+			  [a3] "+r"(a[0][3]), [a4] "+r"(a[0][4]), [a5] "+r"(a[0][5]),              \
+			  [a6] "+r"(a[0][6]), [a7] "+r"(a[0][7]), [px] "+r"(x), [pw] "+r"(w),      \
+			  [x0] "=&r"(x0_), [w0] "=&r"(w0_), [w1] "=&r"(w1_)                        \
+			:                                                                          \
+			: "memory");                                                               \
+	} while (false)
+
+#else
+#define MF_HAS_STEPS 0
+#define MF_STEP_2X4(a, x, w)  (void)(a), (void)(x), (void)(w)
+#define MF_STEP2_1X4(a, x, w) (void)(a), (void)(x), (void)(w)
+#define MF_STEP_1X8(a, x, w)  (void)(a), (void)(x), (void)(w)
+#endif
+
+#endif /* MCUFUSE_STEPS_DSP_H_ */
