@@ -12,7 +12,6 @@
  *
  *     v = a * lhs_factor + base + b * rhs_factor
  *     LINEAR       y = clamp(v >> shift)
- *     LINEAR_AWAY  y = clamp((v - (v < 0) + offset) >> shift): halves go away from zero
  *     LINEAR_EVEN  y = clamp((v - 1 + bit shift of v + offset) >> shift): halves go to even
  *
  * The exact modes follow the rounding's own definition where no such constants exist.
@@ -24,11 +23,10 @@
 
 enum mf_add_mode {
 	MF_ADD_LINEAR = 0,
-	MF_ADD_LINEAR_AWAY = 1,
-	MF_ADD_LINEAR_EVEN = 2,
-	MF_ADD_TFLITE = 3,
-	MF_ADD_SINGLE = 4,
-	MF_ADD_ONNX = 5,
+	MF_ADD_LINEAR_EVEN = 1,
+	MF_ADD_TFLITE = 2,
+	MF_ADD_SINGLE = 3,
+	MF_ADD_ONNX = 4,
 };
 
 /** @brief Shape and arithmetic; compile-time constants. */
@@ -49,8 +47,8 @@ struct mf_add_data {
 	const int8_t *rhs;
 	int32_t lhs_factor; /**< LINEAR modes, ONNX: multiplier; others: 31-bit multiplier */
 	int32_t rhs_factor;
-	int32_t base;     /**< LINEAR: all constants; other LINEAR modes: of the zero points */
-	int32_t offset;   /**< LINEAR_AWAY, _EVEN: half a unit and the output's zero point */
+	int32_t base;     /**< LINEAR: all constants; LINEAR_EVEN: of the zero points */
+	int32_t offset;   /**< LINEAR_EVEN: half a unit and the output's zero point */
 	int32_t lhs_zero; /**< exact modes, from here on */
 	int32_t rhs_zero;
 	int32_t out_zero;
@@ -112,11 +110,7 @@ MF_INLINE int32_t mf_add_element(const struct mf_add_cfg *cfg, const struct mf_a
 	if (cfg->mode == MF_ADD_LINEAR) {
 		return mf_clamp(v >> cfg->shift, cfg->lo, cfg->hi);
 	}
-	if (cfg->mode == MF_ADD_LINEAR_AWAY) {
-		v += v >> 31;
-	} else {
-		v += ((v >> cfg->shift) & 1) - 1;
-	}
+	v += ((v >> cfg->shift) & 1) - 1;
 	return mf_clamp((v + d->offset) >> cfg->shift, cfg->lo, cfg->hi);
 }
 

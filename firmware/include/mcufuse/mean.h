@@ -64,8 +64,7 @@ MF_INLINE int8_t mf_mean_result(const struct mf_mean_cfg *cfg, const struct mf_m
 		sum = (sum > 0 ? sum + count / 2 : sum - count / 2) / count;
 		return (int8_t)mf_clamp(sum, cfg->rq_lo, cfg->rq_hi);
 	}
-	return (int8_t)mf_requant(&scale->rq, scale->entry,
-				  sum + mf_requant_start(&scale->rq, scale->entry));
+	return mf_operand_requant(&scale->rq, scale->entry, sum);
 }
 
 /** @brief Sum of one channel of a row. */

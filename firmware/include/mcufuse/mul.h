@@ -55,7 +55,7 @@ MF_INLINE void mf_mul_row_s8(const struct mf_mul_cfg *cfg, const struct mf_mul_d
 			int32_t product =
 				(a[i * cfg->lhs.step] - a_zero) * (b[i * cfg->rhs.step] - b_zero);
 
-			out[i] = (int8_t)mf_requant(&rq, entry, product);
+			out[i] = mf_operand_requant(&rq, entry, product);
 		}
 		out += cfg->elements;
 		a += cfg->lhs.group;

@@ -50,4 +50,11 @@ MF_INLINE void mf_operand_entry(const struct mf_requant_cfg *rq, const int32_t *
 	}
 }
 
+/** @brief The output for a value that was not accumulated from the entry's start. */
+MF_INLINE int8_t mf_operand_requant(const struct mf_requant_cfg *rq, const int32_t *entry,
+				    int32_t value)
+{
+	return (int8_t)mf_requant(rq, entry, value + mf_requant_start(rq, entry));
+}
+
 #endif /* MCUFUSE_OPERAND_H_ */

@@ -26,7 +26,7 @@ struct mf_pool_cfg {
 	int32_t hi;   /**< greatest output */
 	/* average only, from here on */
 	bool divide;         /**< sum / count, halves away from zero, instead of a requantization */
-	bool count_padding;  /**< the count is always kernel_h * kernel_w */
+	int32_t entries;     /**< of @c requant: 1 if all windows count the same */
 	int32_t least_count; /**< the count of the first entry of @c requant */
 	int rq_mode;
 	int rq_shift;
@@ -179,7 +179,7 @@ MF_INLINE int8_t mf_pool_mean(const struct mf_pool_cfg *cfg, const struct mf_req
 		sum = (sum > 0 ? sum + count / 2 : sum - count / 2) / count;
 		return (int8_t)mf_clamp(sum, cfg->lo, cfg->hi);
 	}
-	return (int8_t)mf_requant(rq, entry, sum - zero * count);
+	return mf_operand_requant(rq, entry, sum - zero * count);
 }
 
 /** @brief Average of all channels of a window. */
@@ -190,13 +190,12 @@ MF_INLINE void mf_pool_mean_pixel(const struct mf_pool_cfg *cfg, const struct mf
 					  data->out_zero};
 	const int32_t zero = data->in_zero;
 	const int32_t count = window->height * window->width;
-	int32_t counted = cfg->count_padding ? cfg->kernel_h * cfg->kernel_w : count;
+	const int32_t index = cfg->entries == 1 ? 0 : count - cfg->least_count;
 	int32_t entry[MF_OPERAND_ENTRY] = {0};
 	int32_t c = 0;
 
 	if (!cfg->divide) {
-		counted -= cfg->least_count;
-		mf_operand_entry(&rq, data->requant + counted * mf_requant_words(rq.mode), entry);
+		mf_operand_entry(&rq, data->requant + index * mf_requant_words(rq.mode), entry);
 	}
 	if (MF_LANES && cfg->kernel_h * cfg->kernel_w <= MF_LANES_LIMIT) {
 		for (; c + 4 <= cfg->channels; c += 4) {

@@ -56,10 +56,10 @@ MF_INLINE void mf_prelu_row_s8(const struct mf_prelu_cfg *cfg, const struct mf_p
 			int32_t v = x[i] - x_zero;
 
 			if (v >= 0) {
-				out[i] = (int8_t)mf_requant(&above, positive, v);
+				out[i] = mf_operand_requant(&above, positive, v);
 			} else {
 				v *= alpha[i * cfg->alpha.step] - alpha_zero;
-				out[i] = (int8_t)mf_requant(&below, negative, v);
+				out[i] = mf_operand_requant(&below, negative, v);
 			}
 		}
 		x += cfg->elements;

@@ -25,7 +25,7 @@ _EXACT = {
     Rounding.TFLITE_SINGLE: SumMode.TFLITE_SINGLE,
     Rounding.ONNX: SumMode.ONNX,
 }
-_INSTRUCTIONS = {SumMode.LINEAR: 7, SumMode.LINEAR_AWAY: 9, SumMode.LINEAR_EVEN: 10}
+_INSTRUCTIONS = {SumMode.LINEAR: 7, SumMode.LINEAR_EVEN: 10}
 
 
 def _sums(op: Add, lhs: I64, rhs: I64) -> I64:

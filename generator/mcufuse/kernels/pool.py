@@ -154,7 +154,7 @@ class AvgPool2DKernel(Kernel[AvgPool2D]):
                 return [Refusal(function, plan.reason)]
             cost = plan.instructions
             fields = (
-                ("count_padding", op.count_padding),
+                ("entries", most - least + 1),
                 ("least_count", least),
                 ("rq_mode", int(plan.mode)),
                 ("rq_shift", plan.shift),
