@@ -148,7 +148,9 @@ def mutations(plan: ArenaPlan, steps: tuple[Step, ...]) -> list[ArenaPlan]:
         for j, other in enumerate(plan.buffers):
             if i == j or b.first > other.last or other.first > b.last:
                 continue
-            if other.offset - b.offset == slack.get((b.name, other.name), b.bytes):
+            tight = other.offset - b.offset == slack.get((b.name, other.name), b.bytes)
+            safe_above = b.offset + 1 - other.offset >= slack.get((other.name, b.name), other.bytes)
+            if tight and not safe_above:
                 broken.append(changed(offset=b.offset + 1))
     return broken
 

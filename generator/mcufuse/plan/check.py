@@ -85,6 +85,7 @@ class _Replay:
         done = step.rows_after(t), step.rows_after(t + 1)
         for row in range(*done):
             self._check_tick_overlap(step, t, row, in_place)
+            self._check_own_memory(stage, k, row)
             self.write(step.storage, row, step.out_row_bytes)
         self.ticks[k] += 1
 
@@ -130,6 +131,16 @@ class _Replay:
                     and not ((operand.storage, read, operand.row_bytes) in in_place and start <= a)
                 ):
                     self.complaints.append(f"{step.op.name} writes row {row} onto {operand.storage} row {read}")
+
+    def _check_own_memory(self, stage: int, k: int, row: int) -> None:
+        """A row function writes its output while it still uses its scratch and state."""
+        step = self.steps[k]
+        start, end = self._row_range(self.plan.buffer_of(step.storage), row, step.out_row_bytes, False)
+        scratch = self.plan.scratch_of(stage) if step.lowered.scratch_bytes else None
+        state = self.plan.state_of(k) if step.lowered.state_bytes else None
+        for own in (scratch, state):
+            if own is not None and start < own.offset + own.bytes and own.offset < end:
+                self.complaints.append(f"{step.op.name} writes row {row} onto its own {own.name}")
 
     def pull(self, stage: int, first: int, k: int, rows: int) -> None:
         """The produce-on-demand loop of the emitted code."""
