@@ -93,6 +93,8 @@ def import_nodes(path: Path, data: bytes, rounding: Rounding | None) -> Imported
 
 def _refuse_float(path: Path, model: OnnxModel) -> None:
     quantized = ("QuantizeLinear", "QLinear", "com.microsoft.Q", "DequantizeLinear", "ConvInteger", "MatMulInteger")
+    if all(info.dtype in ("int8", "uint8") for info in model.inputs) and model.inputs:
+        return  # nothing but moves of 8-bit values, perhaps
     if not any(node.op.startswith(quantized) or node.op == "com.microsoft.QuantizeLinear" for node in model.nodes):
         raise UserError("a float network; only quantized ones run in integers", place=str(path), hint=FLOAT_NETWORK)
 
@@ -174,7 +176,9 @@ def _evaluate(context: Context, node: Node, args: list[Value | None]) -> Value |
     if node.op in FOLDABLE and all(isinstance(a, Const | QuantConst) for a in args):
         quantized = any(isinstance(a, QuantConst) for a in args)
         if not (quantized and node.op in _KEEPS_QUANTIZED):
-            arrays = [a.real if isinstance(a, QuantConst) else a.data for a in args if isinstance(a, Const | QuantConst)]
+            arrays = [
+                a.real if isinstance(a, QuantConst) else a.data for a in args if isinstance(a, Const | QuantConst)
+            ]
             return Const(fold(node, arrays, context.opset))
     if node.op not in HANDLERS:
         raise Gap("its operands are computed at run time; it is only supported for constants", hint_for(node.op))

@@ -178,7 +178,7 @@ def _pending_with_scalar(node: Node, value: Pending, scalar: float, reverse: boo
 
 
 def _per_channel(ctx: Context, node: Node, value: Value, constant: Value, reverse: bool) -> Value | None:
-    """x op a vector along the channels: folded into what precedes, or a depthwise convolution; None if it is neither."""
+    """x op a vector along the channels: folded into what precedes, or a depthwise convolution; else None."""
     shape = shape_of(value)
     axes = [value.channel_axis] if isinstance(value, Linear) else [1, len(shape) - 1]
     for axis in axes:

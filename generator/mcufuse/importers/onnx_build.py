@@ -209,7 +209,9 @@ class Builder:
 
     def unsigned_output(self, codes: Codes, name: str) -> str:
         """A uint8 tensor with the value, for the network's border."""
-        return self._lut(codes.root, tuple(codes.visible.tolist()), DType.U8, codes.label or "recode", name, codes.origin)
+        return self._lut(
+            codes.root, tuple(codes.visible.tolist()), DType.U8, codes.label or "recode", name, codes.origin
+        )
 
     def _lut(
         self, root: str, table: tuple[int, ...], dtype: DType, label: str, name: str, origin: tuple[str, ...]
@@ -217,7 +219,9 @@ class Builder:
         key = ("lut", root, table, dtype)
         if key not in self._cache:
             output = self.tensor(name, self.tensors[root].shape, dtype)
-            op = Lut(name=output, inputs=(root,), output=output, table=table, label=label or "requantize", origin=origin)
+            op = Lut(
+                name=output, inputs=(root,), output=output, table=table, label=label or "requantize", origin=origin
+            )
             self._cache[key] = self.add(op)
         return self._cache[key]
 
@@ -230,7 +234,8 @@ class Builder:
             exact = (stored - quant.stored_zero).astype(np.float32) * quant.scale
             if not np.array_equal(exact, real.values):
                 raise Gap(
-                    f"one operand is {describe(real)}", "quantize that too: put QuantizeLinear, DequantizeLinear behind it"
+                    f"one operand is {describe(real)}",
+                    "quantize that too: put QuantizeLinear, DequantizeLinear behind it",
                 )
             codes = replace(codes, stored=stored, label=real.label, name="", origin=real.origin)
         tensor = self.materialize(codes)
@@ -248,7 +253,7 @@ class Builder:
         else:
             ratios = np.float64(in_scale) * np.asarray(weight_scales, np.float64) / np.float64(out_scale)
         if not np.all((ratios >= 0) & (ratios < _MAX_RATIO)):  # also false for NaN
-            raise Gap(f"input scale * weight scale / output scale is {float(ratios.max()):g}, which is absurd")
+            raise Gap(f"input scale * weight scale / output scale is {float(np.max(ratios)):g}, which is absurd")
         flat = ratios.ravel().tolist()
         pairs = [quantize_multiplier(r) for r in (flat[:1] if len(set(flat)) == 1 else flat)]
         return Requant(tuple(m for m, _ in pairs), tuple(s for _, s in pairs), self.rounding)

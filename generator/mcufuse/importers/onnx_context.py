@@ -14,7 +14,18 @@ from .onnx_build import Builder
 from .onnx_node import Array, Gap, Node
 from .onnx_values import CodeOf, Codes, Const, FloatInput, Move, Pending, QuantConst, Real, Unknown, Value, describe
 
-__all__ = ["Args", "Context", "Handler", "channel_vector", "moved", "operand", "optional_array", "required_array", "scalar_of", "shape_of"]
+__all__ = [
+    "Args",
+    "Context",
+    "Handler",
+    "channel_vector",
+    "moved",
+    "operand",
+    "optional_array",
+    "required_array",
+    "scalar_of",
+    "shape_of",
+]
 
 Shape = tuple[int, ...]
 Args: TypeAlias = "Sequence[Value | None]"
@@ -117,9 +128,9 @@ def _nearest(table: Array) -> CodeOf:
         if value == -np.inf:
             value = float(table.min())
         distance = np.abs(table.astype(np.float64) - value)
-        index = int(distance.argmin())
+        index = int(np.argmin(distance))
         steps = np.diff(np.unique(table.astype(np.float64)))
-        if distance[index] > (steps.min() / 2 * (1 + 1e-6) if steps.size else 0):
+        if distance[index] > (float(np.min(steps)) / 2 * (1 + 1e-6) if steps.size else 0):
             raise Gap(f"the value {value:g} that it fills in lies outside the operand's quantized range")
         return index - 128
 

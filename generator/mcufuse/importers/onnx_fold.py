@@ -52,11 +52,10 @@ def reshaped(shape: tuple[int, ...], target: Sequence[int], allow_zero: bool) ->
     """The shape that Reshape gives; 0 copies a dimension, one -1 takes what is left."""
     result = []
     for i, d in enumerate(target):
-        if d == 0 and not allow_zero:
-            if i >= len(shape):
-                raise Gap(f"shape {list(target)} copies a dimension that {list(shape)} does not have")
-            d = shape[i]
-        result.append(int(d))
+        copies = d == 0 and not allow_zero
+        if copies and i >= len(shape):
+            raise Gap(f"shape {list(target)} copies a dimension that {list(shape)} does not have")
+        result.append(shape[i] if copies else int(d))
     known = math.prod(d for d in result if d != -1)
     total = math.prod(shape)
     if result.count(-1) == 1 and known > 0 and total % known == 0:
@@ -94,14 +93,14 @@ def _checked(shape: Sequence[int], item_bytes: int) -> tuple[int, ...]:
 
 
 def _cast(node: Node, args: Sequence[Array], _: int) -> Array:
-    target = node.int("to", 1)
+    target = node.integer("to", 1)
     if target not in _CAST:
         raise Gap(f"cast to element type {target} is not supported")
     return args[0].astype(_CAST[target])
 
 
 def _gather(node: Node, args: Sequence[Array], _: int) -> Array:
-    axis = resolve_axis(node.int("axis", 0), args[0].ndim)
+    axis = resolve_axis(node.integer("axis", 0), args[0].ndim)
     rest = args[0].shape[:axis] + args[1].shape + args[0].shape[axis + 1 :]
     _checked(rest, args[0].itemsize)
     return np.take(args[0], args[1], axis=axis)
@@ -109,7 +108,7 @@ def _gather(node: Node, args: Sequence[Array], _: int) -> Array:
 
 def _concat(node: Node, args: Sequence[Array], _: int) -> Array:
     _checked([sum(a.size for a in args)], args[0].itemsize)
-    return np.concatenate(args, axis=resolve_axis(node.int("axis", 0), args[0].ndim))
+    return np.concatenate(args, axis=resolve_axis(node.integer("axis", 0), args[0].ndim))
 
 
 def _unsqueeze(node: Node, args: Sequence[Array], _: int) -> Array:
@@ -123,7 +122,9 @@ def _squeeze(node: Node, args: Sequence[Array], _: int) -> Array:
 
 
 def _reshape(node: Node, args: Sequence[Array], _: int) -> Array:
-    return args[0].reshape(reshaped(args[0].shape, [int(v) for v in np.ravel(args[1])[:64]], bool(node.int("allowzero", 0))))
+    return args[0].reshape(
+        reshaped(args[0].shape, [int(v) for v in np.ravel(args[1])[:64]], bool(node.integer("allowzero", 0)))
+    )
 
 
 def _transpose(node: Node, args: Sequence[Array], _: int) -> Array:
@@ -140,7 +141,7 @@ def _slice(node: Node, args: Sequence[Array], _: int) -> Array:
 def shape_result(node: Node, shape: tuple[int, ...]) -> Array:
     """What Shape gives for an operand of a known shape."""
     end = node.attributes.get("end")
-    return np.asarray(shape[node.int("start", 0) : end if isinstance(end, int) else None], np.int64)
+    return np.asarray(shape[node.integer("start", 0) : end if isinstance(end, int) else None], np.int64)
 
 
 def _constant_of_shape(node: Node, args: Sequence[Array], _: int) -> Array:
@@ -150,9 +151,9 @@ def _constant_of_shape(node: Node, args: Sequence[Array], _: int) -> Array:
 
 
 def _range(_: Node, args: Sequence[Array], __: int) -> Array:
-    start, stop, step = (a.ravel()[0] for a in args)
+    start, stop, step = (a.ravel()[0].item() for a in args)
     _checked([max(0, math.ceil((float(stop) - float(start)) / float(step)))], 8)
-    return np.arange(start, stop, step, args[0].dtype)
+    return np.asarray(np.arange(start, stop, step)).astype(args[0].dtype)
 
 
 def _expand(_: Node, args: Sequence[Array], __: int) -> Array:
@@ -170,9 +171,17 @@ def _divide(_: Node, args: Sequence[Array], __: int) -> Array:
 
 
 def _flatten(node: Node, args: Sequence[Array], _: int) -> Array:
-    axis = node.int("axis", 1)
+    axis = node.integer("axis", 1)
     axis += args[0].ndim if axis < 0 else 0
     return args[0].reshape(math.prod(args[0].shape[:axis]), -1)
+
+
+def _reduce_prod(node: Node, args: Sequence[Array], _: int) -> Array:
+    axes = axes_of(node, args[1] if len(args) > 1 else None, args[0].ndim)
+    product = np.asarray(np.prod(args[0].astype(np.int64), axis=axes)).astype(args[0].dtype)
+    if not node.integer("keepdims", 1):
+        return product
+    return product.reshape([1 if axes is None or i in axes else d for i, d in enumerate(args[0].shape)])
 
 
 def _binary(function: Callable[[Array, Array], Array]) -> Fold:
@@ -207,7 +216,7 @@ FOLDABLE: Mapping[str, Fold] = {
     "Neg": _unary(np.negative),
     "Pow": _binary(lambda a, b: np.power(a, b).astype(a.dtype)),
     "Range": _range,
-    "ReduceProd": lambda node, args, _: np.prod(args[0], keepdims=bool(node.int("keepdims", 1)), dtype=args[0].dtype),
+    "ReduceProd": _reduce_prod,
     "Reshape": _reshape,
     "Shape": lambda node, args, _: shape_result(node, args[0].shape),
     "Slice": _slice,

@@ -145,8 +145,10 @@ def _weights(value: Value, axis: int) -> tuple[npt.NDArray[np.int64], F64]:
         along[axis] = -1
         zero = zero.reshape(along)
     shifted = value.data.astype(np.int64) - zero
-    if shifted.min(initial=0) < -128 or shifted.max(initial=0) > 127:
-        raise Gap(f"its weights have zero point {int(np.ravel(value.zero)[0])} and do not fit int8 without it", _SYMMETRIC)
+    if np.any((shifted < -128) | (shifted > 127)):
+        raise Gap(
+            f"its weights have zero point {int(np.ravel(value.zero)[0])} and do not fit int8 without it", _SYMMETRIC
+        )
     return shifted, np.broadcast_to(value.scale.astype(np.float64), (value.shape[axis],)).copy()
 
 
@@ -157,7 +159,9 @@ def _bias(value: Value | None, shape: Shape, axis: int, unit: F64) -> F64:
         return np.zeros(channels)
     vector = channel_vector(value, shape, axis)
     if vector is None:
-        raise Gap(f"its bias is {describe(value)}, or has not one value for each of {channels} channels", _FLOAT_WEIGHTS)
+        raise Gap(
+            f"its bias is {describe(value)}, or has not one value for each of {channels} channels", _FLOAT_WEIGHTS
+        )
     if isinstance(value, Const):
         return vector * unit if value.data.dtype.kind in "iu" else vector
     assert isinstance(value, QuantConst)
@@ -173,7 +177,7 @@ def _conv(ctx: Context, node: Node, args: Args) -> Value:
     rank = len(x_shape)
     if rank not in (3, 4) or weights.ndim != rank:
         raise Gap(f"{rank - 2}-dimensional convolution; only one and two dimensions are supported")
-    groups = node.int("group", 1)
+    groups = node.integer("group", 1)
     out_channels, group_channels = weights.shape[:2]
     if groups < 1 or group_channels * groups != x_shape[1] or out_channels % groups:
         raise Gap(f"weights {list(weights.shape)} in {groups} groups do not fit {x_shape[1]} input channels")
@@ -259,10 +263,10 @@ def _matmul_left(ctx: Context, w: QuantConst, x_value: Value) -> Value:
 def _gemm(ctx: Context, node: Node, args: Args) -> Value:
     a, w = operand(args, 0), operand(args, 1)
     x_shape, w_shape = shape_of(a), shape_of(w)
-    transposed = bool(node.int("transB", 0))
+    transposed = bool(node.integer("transB", 0))
     if len(x_shape) != 2 or len(w_shape) != 2:
         raise Gap(f"shapes {list(x_shape)} and {list(w_shape)} are not two matrices")
-    if node.int("transA", 0):
+    if node.integer("transA", 0):
         if 1 not in x_shape:
             raise Gap("transA of a matrix", "transpose the value before it is quantized")
         x_shape = x_shape[::-1]
@@ -270,7 +274,7 @@ def _gemm(ctx: Context, node: Node, args: Args) -> Value:
     weights = weights if transposed else weights.T
     if weights.shape[1] != x_shape[1]:
         raise Gap(f"shapes {list(x_shape)} and {list(w_shape)} do not fit each other")
-    alpha, beta = node.float("alpha", 1.0), node.float("beta", 1.0)
+    alpha, beta = node.number("alpha", 1.0), node.number("beta", 1.0)
     x = _real(ctx.b, a, "its first operand")
     shape = (x_shape[0], weights.shape[0])
     result = _matmul_of(x, x_shape, weights, scale, np.zeros(len(scale)), shape, "Gemm").with_gain(
@@ -281,7 +285,7 @@ def _gemm(ctx: Context, node: Node, args: Args) -> Value:
 
 
 def _batch_norm(ctx: Context, node: Node, args: Args) -> Value:
-    if node.int("training_mode", 0):
+    if node.integer("training_mode", 0):
         raise Gap("it is in training mode", "export the model in evaluation mode: model.eval()")
     vectors = [optional_array(args, i) for i in range(1, 5)]
     x = operand(args, 0)
@@ -290,7 +294,7 @@ def _batch_norm(ctx: Context, node: Node, args: Args) -> Value:
         raise Gap("its four parameters must have one value for each channel")
     gamma, beta, mean, variance = (np.asarray(v, np.float64) for v in vectors)
     with np.errstate(all="ignore"):
-        gain = gamma / np.sqrt(variance + node.float("epsilon", 1e-5))
+        gain = gamma / np.sqrt(variance + node.number("epsilon", 1e-5))
     if not np.all(np.isfinite(gain)):
         raise Gap("a variance is negative or not a number")
     return channel_affine(ctx, x, gain, beta - mean * gain, 1, "BatchNormalization")
@@ -330,5 +334,5 @@ HANDLERS: Mapping[str, Handler] = {
     "MatMul": _matmul,
     "QLinearConv": qlinear(_conv, (0, 3), 6, (8,)),
     "QLinearMatMul": qlinear(_matmul, (0, 3), 6, axis=lambda _: -1),
-    "com.microsoft.QGemm": qlinear(_gemm, (0, 3), 7, (6,), axis=lambda node: 0 if node.int("transB", 0) else 1),
+    "com.microsoft.QGemm": qlinear(_gemm, (0, 3), 7, (6,), axis=lambda node: 0 if node.integer("transB", 0) else 1),
 }

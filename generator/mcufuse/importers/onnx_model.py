@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,7 @@ def read_model(path: Path, data: bytes) -> OnnxModel:
 
 
 def _parse(path: Path, data: bytes) -> Any:
-    from google.protobuf.message import DecodeError
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
     from onnx import ModelProto
 
     place = str(path)
@@ -166,7 +167,9 @@ def _constant(path: Path, tensor: Any, problems: Problems, what: str) -> Array |
     place = f"{path}: {what}"
     if tensor.data_type not in _TYPES:
         name = _TYPE_NAMES.get(tensor.data_type, f"type {tensor.data_type}")
-        problems.add(f"element type {name} is not supported", place=place, hint="quantize to int8; see docs/quantizing.md")
+        problems.add(
+            f"element type {name} is not supported", place=place, hint="quantize to int8; see docs/quantizing.md"
+        )
         return None
     dtype_name, field = _TYPES[tensor.data_type]
     dtype = np.dtype(dtype_name)
@@ -290,9 +293,7 @@ def _topological(place: str, nodes: list[Node], defined: set[str], producer: Map
     if len(ordered) < len(nodes):
         stuck = next(n for n in nodes if waiting[n.index])
         raise UserError("its operands depend on its own result: the graph has a cycle", place=f"{place}: {stuck.place}")
-    if all(a.index < b.index for a, b in zip(ordered, ordered[1:], strict=False)):
+    if all(a.index < b.index for a, b in pairwise(ordered)):
         return ordered
-    in_file_order = all(
-        name in defined or producer[name].index < node.index for node in nodes for name in node.inputs
-    )
+    in_file_order = all(name in defined or producer[name].index < node.index for node in nodes for name in node.inputs)
     return list(nodes) if in_file_order else ordered

@@ -30,7 +30,7 @@ def same_elements(ctx: Context, value: Value, shape: Shape) -> Value:
         return Const(value.data.reshape(shape))
     if isinstance(value, QuantConst):
         return _reshaped_constant(value, shape)
-    return moved(ctx, value, shape, lambda b, tensor, code_of: tensor)
+    return moved(ctx, value, shape, lambda _, tensor, __: tensor)
 
 
 def _reshaped_constant(value: QuantConst, shape: Shape) -> QuantConst:
@@ -47,13 +47,13 @@ def _reshaped_constant(value: QuantConst, shape: Shape) -> QuantConst:
 def _reshape(ctx: Context, node: Node, args: Args) -> Value:
     value = operand(args, 0)
     target = [int(v) for v in np.ravel(required_array(args, 1))[:64]]
-    return same_elements(ctx, value, reshaped(shape_of(value), target, bool(node.int("allowzero", 0))))
+    return same_elements(ctx, value, reshaped(shape_of(value), target, bool(node.integer("allowzero", 0))))
 
 
 def _flatten(ctx: Context, node: Node, args: Args) -> Value:
     value = operand(args, 0)
     shape = shape_of(value)
-    axis = node.int("axis", 1)
+    axis = node.integer("axis", 1)
     axis = len(shape) if axis == len(shape) else resolve_axis(axis, len(shape))
     return same_elements(ctx, value, (math.prod(shape[:axis]), math.prod(shape[axis:])))
 
@@ -89,7 +89,7 @@ def _transpose(ctx: Context, node: Node, args: Args) -> Value:
         axis = None if value.axis is None else perm.index(value.axis)
         return replace(value, data=np.ascontiguousarray(value.data.transpose(perm)), axis=axis)
     result = tuple(shape[p] for p in perm)
-    return moved(ctx, value, result, lambda b, tensor, code_of: b.permuted(tensor, shape, perm))
+    return moved(ctx, value, result, lambda b, tensor, _: b.permuted(tensor, shape, perm))
 
 
 def _sliced(ctx: Context, value: Value, spec: Mapping[int, tuple[int, int, int]]) -> Value:
@@ -106,7 +106,7 @@ def _sliced(ctx: Context, value: Value, spec: Mapping[int, tuple[int, int, int]]
         return value
     places = {map_axis(shape, axis): spec[axis] for axis in spec}
 
-    def move(b: Builder, tensor: str, code_of: CodeOf) -> str:
+    def move(b: Builder, tensor: str, _: CodeOf) -> str:
         source = b.shaped(tensor, shape)
         sizes = b.tensors[source].hwc
         full = [places.get(i, (0, sizes[i], 1)) for i in range(3)]
@@ -133,7 +133,7 @@ def _slice(ctx: Context, node: Node, args: Args) -> Value:
 def _split(ctx: Context, node: Node, args: Args) -> list[Value]:
     value = operand(args, 0)
     shape = shape_of(value)
-    axis = resolve_axis(node.int("axis", 0), len(shape))
+    axis = resolve_axis(node.integer("axis", 0), len(shape))
     array = optional_array(args, 1)
     sizes = tuple(int(v) for v in array.ravel()[:1024]) if array is not None else node.ints("split")
     count = len(node.outputs)
@@ -151,7 +151,7 @@ def _gather(ctx: Context, node: Node, args: Args) -> Value:
     value = operand(args, 0)
     shape = shape_of(value)
     indices = required_array(args, 1)
-    axis = resolve_axis(node.int("axis", 0), len(shape))
+    axis = resolve_axis(node.integer("axis", 0), len(shape))
     flat = [int(i) + (shape[axis] if i < 0 else 0) for i in indices.ravel()[:4096]]
     step = flat[1] - flat[0] if len(flat) > 1 else 1
     if not flat or step < 1 or flat != list(range(flat[0], flat[-1] + 1, step)) or indices.ndim > 1:
@@ -234,7 +234,7 @@ def _concat(ctx: Context, node: Node, args: Args) -> Value:
         return values[0]
     shapes = [shape_of(v) for v in values]
     rank = len(shapes[0])
-    axis = resolve_axis(node.int("axis", 0), rank)
+    axis = resolve_axis(node.integer("axis", 0), rank)
     rests = {(*s[:axis], *s[axis + 1 :]) for s in shapes}
     if len(rests) != 1 or any(len(s) != rank for s in shapes):
         raise Gap(f"shapes {[list(s) for s in shapes]} cannot be joined along axis {axis}")

@@ -56,14 +56,14 @@ class Node:
         """Whether the attribute is given."""
         return name in self.attributes
 
-    def int(self, name: str, default: int) -> int:
+    def integer(self, name: str, default: int) -> int:
         """An integer attribute; raises `Gap` if it is something else."""
         value = self.attributes.get(name, default)
         if not isinstance(value, int):
             raise Gap(f"attribute {name} is not an integer")
         return value
 
-    def float(self, name: str, default: float) -> float:
+    def number(self, name: str, default: float) -> float:
         """A finite float attribute; raises `Gap` if it is something else."""
         value = self.attributes.get(name, default)
         if not isinstance(value, float | int) or not np.isfinite(value):

@@ -173,10 +173,10 @@ def _pool_window(node: Node, shape: Shape, spatial: Shape) -> tuple[Window, tupl
 def _average_pool(ctx: Context, node: Node, args: Args) -> Value:
     value = operand(args, 0)
     shape = shape_of(value)
-    last = bool(node.int("channels_last", 0)) and len(shape) == 4
+    last = bool(node.integer("channels_last", 0)) and len(shape) == 4
     spatial = shape[1:3] if last else shape[2:]
     window, out = _pool_window(node, shape, spatial)
-    count_padding = bool(node.int("count_include_pad", 0))
+    count_padding = bool(node.integer("count_include_pad", 0))
     if count_padding and window.overhang:
         raise Gap("ceil_mode together with count_include_pad", "pad the map so that windows fit")
     x = _linear(ctx, value)
@@ -208,7 +208,7 @@ def _max_over(ctx: Context, value: Value, shape: Shape, window: Window, out: tup
         raise Gap(f"its operand is {describe(value)}", _DEQUANTIZE)
     result = (1, shape[1], *out)
 
-    def move(b: Builder, tensor: str, code_of: CodeOf) -> str:
+    def move(b: Builder, tensor: str, _: CodeOf) -> str:
         x = b.channels_last(tensor, shape)
         output = b.tensor(f"{tensor}/maximum", (1, *(*out, 1)[:2], shape[1]))
         op = MaxPool2D(
@@ -242,7 +242,7 @@ def _whole(ctx: Context, node: Node, args: Args) -> Value:
         kernel = (*shape[2:], 1)[:2]
         window = Window(kernel=(kernel[0], kernel[1]), stride=(1, 1), dilation=(1, 1), padding=Padding())
         return _max_over(ctx, value, shape, window, (1,) * (len(shape) - 2))
-    last = bool(node.int("channels_last", 0)) and len(shape) == 4
+    last = bool(node.integer("channels_last", 0)) and len(shape) == 4
     axes = (1, 2) if last else tuple(range(2, len(shape)))
     result = tuple(1 if i in axes else d for i, d in enumerate(shape))
     x = _linear(ctx, value)
@@ -254,20 +254,20 @@ def _reduce(ctx: Context, node: Node, args: Args) -> Value:
     shape = shape_of(value)
     axes = axes_of(node, optional_array(args, 1), len(shape))
     if axes is None:
-        if node.int("noop_with_empty_axes", 0):
+        if node.integer("noop_with_empty_axes", 0):
             return value
         axes = tuple(range(len(shape)))
     axes = tuple(sorted(axes))
-    keep = bool(node.int("keepdims", 1))
+    keep = bool(node.integer("keepdims", 1))
     result = tuple(1 if i in axes else d for i, d in enumerate(shape) if keep or i not in axes)
     if node.op == "ReduceMax":
         if axes != tuple(range(2, len(shape))) or len(shape) not in (3, 4) or shape[0] != 1:
             raise Gap(f"the maximum over axes {list(axes)} of {list(shape)}; only over height and width")
         kept = _whole(ctx, replace(node, op="GlobalMaxPool"), args)
-        return moved(ctx, kept, result, lambda b, tensor, code_of: tensor)
+        return moved(ctx, kept, result, lambda _, tensor, __: tensor)
     active = tuple(a for a in axes if shape[a] != 1)
     if not active:
-        return moved(ctx, value, result, lambda b, tensor, code_of: tensor)
+        return moved(ctx, value, result, lambda _, tensor, __: tensor)
     x = _linear(ctx, value)
     count = math.prod(shape[a] for a in active)
     gain = float(count) if node.op == "ReduceSum" else 1.0
@@ -277,10 +277,10 @@ def _reduce(ctx: Context, node: Node, args: Args) -> Value:
 def _softmax(ctx: Context, node: Node, args: Args) -> Value:
     value = operand(args, 0)
     shape = shape_of(value)
-    opset = node.int("opset", ctx.opset)  # com.microsoft's operator says whose meaning it has
+    opset = node.integer("opset", ctx.opset)  # com.microsoft's operator says whose meaning it has
     if not shape:
         raise Gap("a softmax over a single value")
-    axis = resolve_axis(node.int("axis", -1 if opset >= 13 else 1), len(shape))
+    axis = resolve_axis(node.integer("axis", -1 if opset >= 13 else 1), len(shape))
     x = _linear(ctx, value)
     perm: tuple[int, ...] | None = None
     if opset < 13:  # over all axes from this one on

@@ -43,12 +43,11 @@ def read_qparams(args: Args, scale: int, zero: int, default: str = "uint8") -> Q
     scales = _scales(required_array(args, scale))
     point = args[zero] if zero < len(args) else None
     points = np.zeros(1, default) if point is None else np.atleast_1d(required_array(args, zero))
-    if scales.size != 1 or points.size != 1:
-        if np.unique(scales).size != 1 or np.unique(points).size != 1:
-            raise Gap(
-                f"an activation is quantized per channel ({scales.size} scales)",
-                "quantize activations per tensor; only weights may have one scale for each channel",
-            )
+    if np.unique(scales).size != 1 or np.unique(points).size != 1:
+        raise Gap(
+            f"an activation is quantized per channel ({scales.size} scales)",
+            "quantize activations per tensor; only weights may have one scale for each channel",
+        )
     if points.dtype.name not in ("int8", "uint8"):
         raise Gap(
             f"an activation is quantized to {points.dtype.name}; only int8 and uint8 are supported",
@@ -159,13 +158,13 @@ def _tflite_table(b: Builder, real: Real, quant: QParams) -> I64:
 def _quantized_constant(data: Array, args: Args, node: Node) -> Const:
     scales = _scales(required_array(args, 1))
     given = args[2] if len(args) > 2 else None
-    dtype = _DTYPES.get(node.int("output_dtype", 0), "uint8")
+    dtype = _DTYPES.get(node.integer("output_dtype", 0), "uint8")
     points = np.zeros(1, dtype) if given is None else np.atleast_1d(required_array(args, 2))
     if points.dtype.kind not in "iu" or data.dtype.kind != "f":
         raise Gap(f"it quantizes a constant of type {data.dtype.name} to {points.dtype.name}")
     along = [1] * data.ndim
     if scales.size > 1 or points.size > 1:
-        axis = node.int("axis", 1)
+        axis = node.integer("axis", 1)
         if not -data.ndim <= axis < data.ndim or {scales.size, points.size} - {1, data.shape[axis]}:
             raise Gap(f"its scales do not fit axis {axis} of the shape {list(data.shape)}")
         along[axis] = -1
@@ -181,17 +180,17 @@ def _quantize_linear(ctx: Context, node: Node, args: Args) -> Value:
     value = operand(args, 0)
     if isinstance(value, Const | QuantConst):
         return _quantized_constant(value.real if isinstance(value, QuantConst) else value.data, args, node)
-    default = _DTYPES.get(node.int("output_dtype", 0), "uint8")
+    default = _DTYPES.get(node.integer("output_dtype", 0), "uint8")
     return quantize(ctx.b, value, read_qparams(args, 1, 2, default), node.outputs[0])
 
 
 def _dequantize_linear(ctx: Context, node: Node, args: Args) -> Value:
     _no_blocks(node)
-    return dequantize(ctx, operand(args, 0), args, 1, 2, node.int("axis", 1))
+    return dequantize(ctx, operand(args, 0), args, 1, 2, node.integer("axis", 1))
 
 
 def _no_blocks(node: Node) -> None:
-    if node.int("block_size", 0):
+    if node.integer("block_size", 0):
         raise Gap("it quantizes in blocks; only per tensor and per channel are supported")
 
 

@@ -81,7 +81,7 @@ def _resize(ctx: Context, node: Node, args: Args) -> Value:
     shape = shape_of(value)
     if node.text("mode", "nearest") != "nearest":
         raise Gap(f"mode {node.text('mode', 'nearest')}", _AVERAGING)
-    if node.int("antialias", 0) or node.text("keep_aspect_ratio_policy", "stretch") != "stretch":
+    if node.integer("antialias", 0) or node.text("keep_aspect_ratio_policy", "stretch") != "stretch":
         raise Gap("antialias and keep_aspect_ratio_policy are not supported", _AVERAGING)
     if len(shape) not in (3, 4) or shape[0] != 1:
         raise Gap(f"the shape {list(shape)}; only [1, C, H, W] and [1, C, L] are supported")
@@ -99,7 +99,7 @@ def _resize(ctx: Context, node: Node, args: Args) -> Value:
     rows, columns = [*tables, (0,)][:2]
     result = tuple(out)
 
-    def move(b: Builder, tensor: str, code_of: CodeOf) -> str:
+    def move(b: Builder, tensor: str, _: CodeOf) -> str:
         x = b.shaped(tensor, shape) if last else b.channels_last(tensor, shape)
         output = b.tensor(f"{tensor}/resized", (1, len(rows), len(columns), b.tensors[x].shape[3]))
         b.add(ResizeNearest(name=output, inputs=(x,), output=output, rows=rows, columns=columns))

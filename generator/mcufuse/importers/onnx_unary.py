@@ -19,7 +19,9 @@ from .onnx_values import F64, Codes, Const, FloatInput, Pending, Real, Value, de
 __all__ = ["HANDLERS", "apply"]
 
 _ERF = np.vectorize(math.erf, otypes=[np.float64])
-_QUANTIZE_BETWEEN = "put QuantizeLinear and DequantizeLinear between the two operators, as ONNX Runtime's quantizer does"
+_QUANTIZE_BETWEEN = (
+    "put QuantizeLinear and DequantizeLinear between the two operators, as ONNX Runtime's quantizer does"
+)
 
 
 def _sigmoid(v: F64) -> F64:
@@ -40,7 +42,9 @@ def apply(value: Value, name: str, function: Callable[[F64], Any], parameters: t
         with np.errstate(all="ignore"):
             return Const(np.asarray(function(value.data.astype(np.float64))).astype(value.data.dtype))
     if isinstance(value, FloatInput):
-        raise Gap("it computes with the network's float input", "quantize the input first, or move this step to the caller")
+        raise Gap(
+            "it computes with the network's float input", "quantize the input first, or move this step to the caller"
+        )
     raise Gap(f"its operand is {describe(value)}", _QUANTIZE_BETWEEN)
 
 
@@ -56,8 +60,7 @@ def _limit(value: Value, lo: float, hi: float) -> Value:
 
 
 def _relu(ctx: Context, node: Node, args: Args) -> Value:
-    value = operand(args, 0)
-    return _limit(value, 0 if not isinstance(value, Codes) or not value.unsigned else 0, math.inf)
+    return _limit(operand(args, 0), 0.0, math.inf)
 
 
 def _clip(ctx: Context, node: Node, args: Args) -> Value:
@@ -66,7 +69,7 @@ def _clip(ctx: Context, node: Node, args: Args) -> Value:
         array = optional_array(args, i)
         if array is not None and array.size != 1:
             raise Gap(f"its {name} has {array.size} elements")
-        bound = float(array.flat[0]) if array is not None else node.float(name, 0.0) if node.has(name) else default
+        bound = float(array.flat[0]) if array is not None else node.number(name, 0.0) if node.has(name) else default
         if math.isnan(bound):
             raise Gap(f"its {name} is not a number")
         bounds.append(bound)
@@ -74,40 +77,34 @@ def _clip(ctx: Context, node: Node, args: Args) -> Value:
 
 
 def _leaky(ctx: Context, node: Node, args: Args) -> Value:
-    alpha = node.float("alpha", 0.01)
+    alpha = node.number("alpha", 0.01)
     return apply(operand(args, 0), "leaky-relu", lambda v: np.where(v >= 0, v, alpha * v), (alpha,))
 
 
 def _elu(ctx: Context, node: Node, args: Args) -> Value:
-    alpha = node.float("alpha", 1.0)
-    return apply(
-        operand(args, 0), "elu", lambda v: np.where(v >= 0, v, alpha * np.expm1(np.minimum(v, 0))), (alpha,)
-    )
+    alpha = node.number("alpha", 1.0)
+    return apply(operand(args, 0), "elu", lambda v: np.where(v >= 0, v, alpha * np.expm1(np.minimum(v, 0))), (alpha,))
 
 
 def _selu(ctx: Context, node: Node, args: Args) -> Value:
-    alpha, gamma = node.float("alpha", 1.67326319), node.float("gamma", 1.05070102)
-    return apply(
-        operand(args, 0), "selu", lambda v: gamma * np.where(v > 0, v, alpha * np.expm1(np.minimum(v, 0)))
-    )
+    alpha, gamma = node.number("alpha", 1.67326319), node.number("gamma", 1.05070102)
+    return apply(operand(args, 0), "selu", lambda v: gamma * np.where(v > 0, v, alpha * np.expm1(np.minimum(v, 0))))
 
 
 def _celu(ctx: Context, node: Node, args: Args) -> Value:
-    alpha = node.float("alpha", 1.0)
+    alpha = node.number("alpha", 1.0)
     if alpha == 0:
         raise Gap("alpha is 0")
-    return apply(
-        operand(args, 0), "celu", lambda v: np.maximum(v, 0) + np.minimum(0, alpha * np.expm1(v / alpha))
-    )
+    return apply(operand(args, 0), "celu", lambda v: np.maximum(v, 0) + np.minimum(0, alpha * np.expm1(v / alpha)))
 
 
 def _hard_sigmoid(ctx: Context, node: Node, args: Args) -> Value:
-    alpha, beta = node.float("alpha", 0.2), node.float("beta", 0.5)
+    alpha, beta = node.number("alpha", 0.2), node.number("beta", 0.5)
     return apply(operand(args, 0), "hard-sigmoid", lambda v: np.clip(alpha * v + beta, 0, 1))
 
 
 def _thresholded(ctx: Context, node: Node, args: Args) -> Value:
-    alpha = node.float("alpha", 1.0)
+    alpha = node.number("alpha", 1.0)
     return apply(operand(args, 0), "thresholded-relu", lambda v: np.where(v > alpha, v, 0))
 
 
@@ -123,7 +120,7 @@ def _fast_gelu(ctx: Context, node: Node, args: Args) -> Value:
 
 
 def _swish(ctx: Context, node: Node, args: Args) -> Value:
-    alpha = node.float("alpha", 1.702 if node.op.endswith("QuickGelu") else 1.0)
+    alpha = node.number("alpha", 1.702 if node.op.endswith("QuickGelu") else 1.0)
     return apply(operand(args, 0), "silu", lambda v: v * _sigmoid(alpha * v))
 
 
@@ -150,14 +147,14 @@ def _dropout(ctx: Context, node: Node, args: Args) -> Value:
 
 def _cast(ctx: Context, node: Node, args: Args) -> Value:
     value = operand(args, 0)
-    target = node.int("to", 1)
+    target = node.integer("to", 1)
     if target == 1 and not isinstance(value, Codes):
         return value
     raise Gap(f"it converts {describe(value)} to element type {target}", "only casts that change nothing are supported")
 
 
 def _plain(name: str, function: Callable[[F64], Any]) -> Handler:
-    return lambda ctx, node, args: apply(operand(args, 0), name, function)
+    return lambda _, __, args: apply(operand(args, 0), name, function)
 
 
 HANDLERS: Mapping[str, Handler] = {

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from .onnx_build import Builder
 
 __all__ = [
-    "CodeOf", "Codes", "Const", "FloatInput", "Linear8", "Move", "Pending", "QParams", "QuantConst", "Real", "Unknown", "Value",
-    "describe",
+    "CodeOf", "Codes", "Const", "FloatInput", "Linear8", "Move", "Pending", "QParams", "QuantConst", "Real", "Unknown",
+    "Value", "describe",
 ]  # fmt: skip
 
 F32 = npt.NDArray[np.float32]

@@ -49,7 +49,7 @@ def read_window(node: Node, size: Sequence[int], kernel: Sequence[int]) -> tuple
         if room < 0:
             raise Gap(f"its window spans {spans[i]} elements, but the padded map has {room + spans[i]}")
         steps = room // stride[i]
-        if node.int("ceil_mode", 0) and room % stride[i] and (steps + 1) * stride[i] < n + before[i]:
+        if node.integer("ceil_mode", 0) and room % stride[i] and (steps + 1) * stride[i] < n + before[i]:
             steps += 1
             after[i] += steps * stride[i] - room
             overhang = True

@@ -52,6 +52,7 @@ __all__ = ["push_layout", "renamed"]
 
 Shape = tuple[int, ...]
 Axes = tuple[int, int, int]
+_SAME = Arrangement()
 _STRAIGHT: Axes = (0, 1, 2)
 _UNARY = (Lut, Quantize, Dequantize)
 _BINARY = (Add, Mul, PRelu)
@@ -92,7 +93,7 @@ class _View:
     """The elements of an old tensor: those of `tensor` in the new graph, in this arrangement."""
 
     tensor: str
-    arrangement: Arrangement = Arrangement()
+    arrangement: Arrangement = _SAME
 
 
 def _hwc(shape: Shape) -> Axes:
@@ -116,10 +117,16 @@ class _Walk:
         """Walks all operators; returns the new graph."""
         for op in self.old.ops:
             self._visit(op)
-        outputs = [self._realize(self.views[n], self.old.tensors[n].shape) for n in self.old.outputs]
+        outputs: list[str] = []
+        for name in self.old.outputs:
+            tensor = self._realize(self.views[name], self.old.tensors[name].shape)
+            if tensor in outputs or tensor in self.old.inputs:
+                output = self._derive(tensor, self.tensors[tensor].shape, "output")
+                self.ops.append(Reshape(name=output, inputs=(tensor,), output=output, origin=self._origin(tensor)))
+                tensor = output
+            outputs.append(tensor)
         graph = replace(self.old, tensors=self.tensors, ops=tuple(self.ops), outputs=tuple(outputs)).with_()
-        back = {new: old for new, old in zip(outputs, self.old.outputs, strict=True)}
-        graph = renamed(graph, back)
+        graph = renamed(graph, dict(zip(outputs, self.old.outputs, strict=True)))
         plain = {n: n.removesuffix("/nhwc") for n in graph.tensors if n.endswith("/nhwc")}
         graph = renamed(graph, {n: p for n, p in plain.items() if p not in graph.tensors})
         return graph.with_(notes=_remaining(graph))
@@ -341,14 +348,10 @@ def _with_axes(op: Concat | Slice | Pad, axes: Axes) -> Op:
     if isinstance(op, Concat):
         return replace(op, axis=axes[op.axis])
     if isinstance(op, Slice):
-        return replace(
-            op, begin=_stored(op.begin, axes), size=_stored(op.size, axes), stride=_stored(op.stride, axes)
-        )
+        return replace(op, begin=_stored(op.begin, axes), size=_stored(op.size, axes), stride=_stored(op.stride, axes))
     p = op.padding
     before, after = _stored((p.top, p.left, op.channels[0]), axes), _stored((p.bottom, p.right, op.channels[1]), axes)
-    return replace(
-        op, padding=Padding(before[0], before[1], after[0], after[1]), channels=(before[2], after[2])
-    )
+    return replace(op, padding=Padding(before[0], before[1], after[0], after[1]), channels=(before[2], after[2]))
 
 
 def _remaining(graph: Graph) -> list[str]:
