@@ -196,22 +196,25 @@ class Builder:
     def known(self, codes: Codes) -> Codes:
         """The same value without a table if its tensor is there already."""
         done = self._cache.get(("lut", codes.root, tuple(codes.stored.tolist()), DType.S8))
-        return self.codes(done, codes.shape, codes.unsigned) if done else codes
+        return replace(self.codes(done, codes.shape, codes.unsigned), quant=codes.quant) if done else codes
 
     def materialize(self, codes: Codes) -> str:
         """The int8 tensor that holds the value, adding its table if need be."""
         source = self.tensors[codes.root]
         if source.dtype is DType.S8 and np.array_equal(codes.stored, _IDENTITY):
-            return codes.root
-        return self._lut(
-            codes.root, tuple(codes.stored.tolist()), DType.S8, codes.label, codes.name or codes.root, codes.origin
-        )
+            tensor = codes.root
+        else:
+            table = tuple(codes.stored.tolist())
+            tensor = self._lut(codes.root, table, DType.S8, codes.label, codes.name or codes.root, codes.origin)
+        self.describe(tensor, codes.quant)
+        return tensor
 
     def unsigned_output(self, codes: Codes, name: str) -> str:
         """A uint8 tensor with the value, for the network's border."""
-        return self._lut(
-            codes.root, tuple(codes.visible.tolist()), DType.U8, codes.label or "recode", name, codes.origin
-        )
+        table = tuple(codes.visible.tolist())
+        tensor = self._lut(codes.root, table, DType.U8, codes.label or "recode", name, codes.origin)
+        self.describe(tensor, codes.quant)
+        return tensor
 
     def _lut(
         self, root: str, table: tuple[int, ...], dtype: DType, label: str, name: str, origin: tuple[str, ...]

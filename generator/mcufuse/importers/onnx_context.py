@@ -118,7 +118,7 @@ def moved(ctx: Context, value: Value, shape: Shape, move: Move) -> Value:
 
 
 def _replace(codes: Codes, root: str, shape: Shape) -> Codes:
-    return Codes(root, codes.stored, shape, codes.unsigned, codes.label, "", codes.origin)
+    return Codes(root, codes.stored, shape, codes.unsigned, codes.label, "", codes.origin, codes.quant)
 
 
 def _nearest(table: Array) -> CodeOf:

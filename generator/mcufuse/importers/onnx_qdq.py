@@ -98,7 +98,7 @@ def quantize(b: Builder, value: Value, quant: QParams, name: str) -> Codes:
         unchanged = np.array_equal(stored, codes.stored)
         label = codes.label if unchanged else "+".join(x for x in (codes.label, value.label or "requantize") if x)
         origin = (*codes.origin, *value.origin, *b.origin)
-        return Codes(codes.root, stored, codes.shape, quant.unsigned, label, name, origin)
+        return Codes(codes.root, stored, codes.shape, quant.unsigned, label, name, origin, quant)
     if isinstance(value, Pending):
         codes = replace(value, origin=(*value.origin, *b.origin)).quantize(b, name, quant)
         b.describe(codes.root, quant)

@@ -121,6 +121,7 @@ class Codes:
     label: str = ""  # what the table computes
     name: str = ""  # the value's name in the file
     origin: tuple[str, ...] = ()
+    quant: QParams | None = None  # for people
 
     @property
     def visible(self) -> I64:
@@ -213,7 +214,7 @@ class Pending(ABC):
         tensor = self.emit(b, b.name(f"{name}/unmoved") if self.moves else name, exact, lo, hi)
         for move in self.moves:
             tensor = move(b, tensor, quant.code)
-        return replace(b.codes(tensor, self.shape, quant.unsigned), name=name, origin=self.origin)
+        return replace(b.codes(tensor, self.shape, quant.unsigned), name=name, origin=self.origin, quant=quant)
 
     @abstractmethod
     def emit(self, b: Builder, name: str, quant: QParams, lo: float, hi: float) -> str:
