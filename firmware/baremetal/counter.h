@@ -11,7 +11,7 @@
  * gives the time of the very instruction that reads. With N = 8 even the slowest timer used here
  * (16 MHz) ticks 4 times per instruction, so that a difference of two reads, which is wrong by less
  * than one tick, tells the number of instructions without doubt. The same window round an empty
- * function and round loops of known length is measured in each run (mf_calibrate()).
+ * function and round loops of known length is measured in each run (calibrate() in runner.c).
  */
 #ifndef MCUFUSE_BAREMETAL_COUNTER_H_
 #define MCUFUSE_BAREMETAL_COUNTER_H_
@@ -60,14 +60,11 @@ void mf_empty(void);
 /** A function of 2 n + 1 instructions, n > 0. */
 void mf_loop(uint32_t n);
 
-/** Starts the counter; nothing else uses it. */
+/** Starts the counter, and a slow one that tells how often it comes round. */
 void mf_counter_start(void);
 
-/** Starts watching for a counter that comes round within one call. */
-void mf_counter_watch(void);
-
-/** Non-zero when the counter came round since mf_counter_watch(), which makes a reading useless. */
-int mf_counter_wrapped(void);
+/** The slow counter: goes up by one for each 256 ticks of the other, at any phase. */
+uint32_t mf_counter_slow(void);
 
 #endif /* __ASSEMBLER__ */
 

@@ -10,8 +10,9 @@
  * The host writes request.bin: the words of struct mf_request, then for each inference the bytes of
  * all inputs. A profiled inference comes first when asked for, with an input of its own. The answer
  * is outputs.bin, the bytes of all outputs of each inference, and result.bin: struct mf_result, then
- * the counter differences as words: the three calibration calls, the steps of the profiled
- * inference, and the calls of each inference. generator/mcufuse/baremetal.py is the other side.
+ * the differences of the counter and of the slow counter, two words for each call: the three
+ * calibration calls, the steps of the profiled inference, and the calls of each inference.
+ * generator/mcufuse/baremetal.py is the other side.
  */
 #include <string.h>
 
@@ -46,7 +47,6 @@ struct mf_result {
 	uint32_t stack_room;
 	uint32_t guards;        /**< bit 0: there is one below the arena, bit 1: above */
 	uint32_t guards_broken; /**< same bits */
-	uint32_t wrapped;       /**< 1: some call took longer than the counter can tell */
 };
 
 extern uint8_t mf_guard_low[], mf_guard_high[], MF_GUARD_BYTES[];
@@ -72,16 +72,16 @@ static int counted(uintptr_t fn, uintptr_t a, uintptr_t b, uintptr_t c)
 {
 	const uintptr_t args[3] = {a, b, c};
 	struct mf_counted got;
+	uint32_t slow;
 
-	if ((uintptr_t)&ticks[n_ticks + 1U] > (uintptr_t)mf_free_end) {
+	if ((uintptr_t)&ticks[n_ticks + 2U] > (uintptr_t)mf_free_end) {
 		fail("no memory left for the counter values");
 	}
-	mf_counter_watch();
+	slow = mf_counter_slow();
 	mf_call_counted(fn, args, &infer_stack[MF_INFER_STACK_BYTES / 4U], &got);
-	if (mf_counter_wrapped() != 0) {
-		result.wrapped = 1U;
-	}
+	slow = mf_counter_slow() - slow;
 	ticks[n_ticks++] = MF_COUNTER_DOWN ? got.start - got.end : got.end - got.start;
+	ticks[n_ticks++] = slow;
 	return (int)got.result;
 }
 

@@ -36,7 +36,7 @@ Tensors = Sequence[npt.NDArray[Any]]
 
 _COMPILE_TIMEOUT_S = 600
 _REQUEST = struct.Struct("<III")
-_RESULT = struct.Struct("<IIIIIIII")
+_RESULT = struct.Struct("<IIIIIII")
 _REQUEST_MAGIC, _RESULT_MAGIC = 0x3151464D, 0x3152464D
 _CALIBRATE = (100, 1100)  # loop counts of calibrate() in runner.c; mf_loop(n) takes 2 n + 1 instructions
 _EXIT_FAULT, _EXIT_HOST, _EXIT_MODEL = 64, 65, 66  # semihost.h
@@ -253,9 +253,9 @@ def _result(
     profile: bool,
     icount: bool,
 ) -> RunResult:
-    magic, n_calls, n_steps, stack_bytes, stack_room, guards, broken, wrapped = _RESULT.unpack_from(answer)
+    magic, n_calls, n_steps, stack_bytes, stack_room, guards, broken = _RESULT.unpack_from(answer)
     assert magic == _RESULT_MAGIC
-    ticks = np.frombuffer(answer, dtype="<u4", offset=_RESULT.size).astype(np.int64)
+    pairs = np.frombuffer(answer, dtype="<u4", offset=_RESULT.size).astype(np.int64).reshape(-1, 2)
     place = f"{model.name} on {image.core.name}"
     sides = tuple(side for bit, side in ((1, "low"), (2, "high")) if guards & bit)
     if broken:
@@ -272,13 +272,7 @@ def _result(
     counts: npt.NDArray[np.int64] = np.zeros((0, n_calls), np.int64)
     steps: tuple[StepCount, ...] = ()
     if icount:
-        if wrapped:
-            raise UserError(
-                "an inference takes more instructions than the counter can tell (about 600 million)",
-                place=place,
-                hint="run it without counting instructions",
-            )
-        found = _instructions(ticks, image.machine, place)
+        found = _instructions(pairs, image.machine, place)
         counts = found[n_steps:].reshape(-1, n_calls)
         steps = tuple(
             StepCount(step.name, int(n) if step.function else 0, step.macs)
@@ -295,14 +289,17 @@ def _result(
     )
 
 
-def _instructions(ticks: npt.NDArray[np.int64], machine: Machine, place: str) -> npt.NDArray[np.int64]:
+def _instructions(pairs: npt.NDArray[np.int64], machine: Machine, place: str) -> npt.NDArray[np.int64]:
     """Instructions of each call after the three calibration calls.
 
     The window round a call holds the call's own instructions and a constant number of others. An empty
-    function (1 instruction) tells that constant; two loops of known length prove the scale.
+    function (1 instruction) tells that constant; two loops of known length prove the scale. The slow
+    counter, good to a few hundred ticks, tells how often the 32-bit counter came round.
     """
-    windows = ticks / machine.ticks_per_instruction
-    counts: npt.NDArray[np.int64] = np.rint(windows - windows[0]).astype(np.int64) + 1
+    fine, slow = pairs[:, 0], pairs[:, 1]
+    ticks = fine + (((slow << 8) - fine + (1 << 31)) >> 32 << 32)
+    windows: npt.NDArray[np.int64] = np.rint(ticks / machine.ticks_per_instruction).astype(np.int64)
+    counts: npt.NDArray[np.int64] = windows - windows[0] + 1
     expected = [1, *(2 * n + 1 for n in _CALIBRATE)]
     if counts[:3].tolist() != expected:
         raise UserError(
