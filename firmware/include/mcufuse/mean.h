@@ -117,19 +117,26 @@ MF_INLINE void mf_mean_narrow(const struct mf_mean_cfg *cfg, const struct mf_mea
 	}
 }
 
-/** @brief A row with the sums in 32 bits. */
+/** @brief A row with the sums one by one; they stand in 16 bits where that is enough. */
 MF_INLINE void mf_mean_wide(const struct mf_mean_cfg *cfg, const struct mf_mean_data *data,
 			    const int8_t *x, int8_t *out, int tick, void *state)
 {
 	int32_t *sums = state;
+	int16_t *short_sums = state;
 	const bool last = tick == cfg->height - 1;
 	const struct mf_mean_scale scale = mf_mean_scale(cfg, data);
 
 	for (int32_t c = 0; c < cfg->channels; c++) {
-		int32_t sum = mf_mean_channel(cfg, x + c, tick != 0 ? sums[c] : 0);
+		int32_t sum = 0;
 
+		if (tick != 0) {
+			sum = cfg->narrow ? short_sums[c] : sums[c];
+		}
+		sum = mf_mean_channel(cfg, x + c, sum);
 		if (last) {
 			out[c] = mf_mean_result(cfg, &scale, sum);
+		} else if (cfg->narrow) {
+			short_sums[c] = (int16_t)sum;
 		} else {
 			sums[c] = sum;
 		}
@@ -140,7 +147,7 @@ MF_INLINE void mf_mean_wide(const struct mf_mean_cfg *cfg, const struct mf_mean_
 MF_INLINE void mf_mean_row_s8(const struct mf_mean_cfg *cfg, const struct mf_mean_data *data,
 			      const int8_t *const *in, int8_t *out, int tick, void *state)
 {
-	if (cfg->narrow && MF_LANES) {
+	if (cfg->narrow) {
 		mf_mean_narrow(cfg, data, in[0], out, tick, state);
 	} else {
 		mf_mean_wide(cfg, data, in[0], out, tick, state);
