@@ -27,11 +27,11 @@ class Core:
     name: str
     isa: Isa
     gcc: tuple[str, ...]  # bare-metal compiler flags
-    fast_multiply: bool = True  # SMULL exists (not on Armv6-M)
+    armv6: bool = False  # no SMULL, no unaligned loads, few instructions that reach the high registers
 
 
 CORES: tuple[Core, ...] = (
-    Core("cortex-m0plus", Isa.BASE, ("-mcpu=cortex-m0plus", "-mthumb"), fast_multiply=False),
+    Core("cortex-m0plus", Isa.BASE, ("-mcpu=cortex-m0plus", "-mthumb"), armv6=True),
     Core("cortex-m3", Isa.BASE, ("-mcpu=cortex-m3", "-mthumb")),
     Core("cortex-m4", Isa.DSP, ("-mcpu=cortex-m4", "-mthumb", "-mfloat-abi=soft")),
     Core("cortex-m7", Isa.DSP, ("-mcpu=cortex-m7", "-mthumb", "-mfloat-abi=soft")),

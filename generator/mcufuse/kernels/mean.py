@@ -64,7 +64,7 @@ class MeanKernel(Kernel[Mean]):
                 return [Refusal(function, "one scale for all channels is supported")]
         elif 127 * count >= 1 << 31:
             return [Refusal(function, "the sum may leave 32 bits")]
-        narrow = count <= LANES_LIMIT
+        narrow = count <= LANES_LIMIT and not context.core.armv6
         scale: tuple[tuple[str, CValue], ...] = (("rq_lo", op.clamp.lo), ("rq_hi", op.clamp.hi))
         cfg = (
             ("height", height),
