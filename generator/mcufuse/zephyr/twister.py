@@ -3,7 +3,8 @@
 """Runs twister, and does not believe in a success of nothing.
 
 Twister ends with exit code 0 when every test was filtered out (a toolchain that it does not know, a board
-that no test allows, a hardware map without the board). Here that is a failure.
+that no test allows, a hardware map without the board), and when an image does not fit into its board.
+Here both are failures.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from .process import run_watched
 
 __all__ = ["Outcome", "read_outcome", "run_twister"]
 
+_BAD = ("failed", "error", "blocked")
 _EXECUTED = frozenset({"passed", "failed", "error", "blocked"})
 
 
@@ -60,10 +62,15 @@ def read_outcome(outdir: Path) -> Outcome:
     return Outcome(
         executed=len(run),
         passed=sum(case["status"] == "passed" for _, case in run),
-        failures=tuple(_named(s for s in suites if s.get("status") in ("failed", "error", "blocked"))),
+        failures=tuple(_named(s for s in suites if s.get("status") in _BAD or _overflowed(s))),
         filtered=tuple(_named(s for s in suites if s.get("status") in ("filtered", "skipped"))),
         platforms=tuple(sorted({str(suite["platform"]) for suite, _ in run})),
     )
+
+
+def _overflowed(suite: Mapping[str, Any]) -> bool:
+    """Whether the image did not fit, which twister counts as skipped (unless --overflow-as-errors is given)."""
+    return suite.get("status") == "skipped" and "overflow" in str(suite.get("reason", ""))
 
 
 def _ran(suite: Mapping[str, Any]) -> bool:
@@ -80,7 +87,7 @@ def run_twister(
     roots: Sequence[Path], platforms: Sequence[str], outdir: Path, options: Sequence[str], env: Mapping[str, str]
 ) -> Outcome:
     """Runs twister over `roots`; raises `UserError` unless at least one case was executed and all passed."""
-    command = [sys.executable, "-m", "west", "twister", "-O", str(outdir)]
+    command = [sys.executable, "-m", "west", "twister", "--overflow-as-errors", "-O", str(outdir)]
     for option, values in (("-T", roots), ("-p", platforms)):
         for value in values:
             command += [option, str(value)]
