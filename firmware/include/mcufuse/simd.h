@@ -100,13 +100,60 @@ MF_INLINE uint32_t mf_sxtb16_ror8(uint32_t x)
 MF_INLINE uint32_t mf_smlad(uint32_t x, uint32_t w, uint32_t acc)
 {
 #if MF_HAS_DSP
-	__asm__("smlad %0, %1, %2, %0" : "+r"(acc) : "r"(x), "r"(w));
-	return acc;
+	uint32_t sum;
+
+	__asm__("smlad %0, %1, %2, %3" : "=r"(sum) : "r"(x), "r"(w), "r"(acc));
+	return sum;
 #else
 	const int32_t low = (int16_t)x * (int16_t)w;
 	const int32_t high = (int16_t)(x >> 16) * (int16_t)(w >> 16);
 
 	return acc + (uint32_t)low + (uint32_t)high;
+#endif
+}
+
+/** @brief @p acc plus the product of the low halfwords, modulo 2^32. */
+MF_INLINE uint32_t mf_smlabb(uint32_t x, uint32_t w, uint32_t acc)
+{
+#if MF_HAS_DSP
+	uint32_t sum;
+
+	__asm__("smlabb %0, %1, %2, %3" : "=r"(sum) : "r"(x), "r"(w), "r"(acc));
+	return sum;
+#else
+	return acc + (uint32_t)((int16_t)x * (int16_t)w);
+#endif
+}
+
+/** @brief @p acc plus the product of the low halfword of @p x and the high one of @p w. */
+MF_INLINE uint32_t mf_smlabt(uint32_t x, uint32_t w, uint32_t acc)
+{
+#if MF_HAS_DSP
+	uint32_t sum;
+
+	__asm__("smlabt %0, %1, %2, %3" : "=r"(sum) : "r"(x), "r"(w), "r"(acc));
+	return sum;
+#else
+	return acc + (uint32_t)((int16_t)x * (int16_t)(w >> 16));
+#endif
+}
+
+/** @brief The low halfword of a constant twice. */
+MF_INLINE uint32_t mf_pack_constant(uint32_t half)
+{
+	return (uint16_t)half | half << 16;
+}
+
+/** @brief The low halfwords of @p low and @p high in one word. */
+MF_INLINE uint32_t mf_pack_halves(uint32_t low, uint32_t high)
+{
+#if MF_HAS_DSP
+	uint32_t y;
+
+	__asm__("pkhbt %0, %1, %2, lsl #16" : "=r"(y) : "r"(low), "r"(high));
+	return y;
+#else
+	return (uint16_t)low | high << 16;
 #endif
 }
 

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..ir import DepthwiseConv2D, Graph
-from .base import Array, CArray, CStruct, Kernel, LowerContext, Lowered, Refusal
+from ..target import Isa
+from .base import Array, CArray, CStruct, CValue, Kernel, LowerContext, Lowered, Refusal, RowPlan, Window
 from .conv2d import finish, padded_input, raw_range, too_large, window_rows
-from .requant import plan_requant
+from .requant import RequantPlan, plan_requant
 
 __all__ = ["DepthwiseConv2DKernel"]
 
@@ -21,6 +22,83 @@ def strip_of(out_w: int, k_w: int) -> int:
     if k_w > 8:
         return 1
     return out_w if out_w <= 5 else 4
+
+
+def _data(type_: str, op: DepthwiseConv2D, weights: CArray, plan: RequantPlan) -> CStruct:
+    """A layer's constants."""
+    fields: tuple[tuple[str, CValue], ...] = (
+        ("weights", weights), ("requant", plan.array()), ("in_zero", op.in_zero), ("out_zero", op.out_zero),
+    )  # fmt: skip
+    return CStruct(type_, fields)
+
+
+def _lower_base(
+    op: DepthwiseConv2D, flat: Array, widths: tuple[int, int, int], rows: RowPlan, plan: RequantPlan
+) -> Lowered:
+    """`mf_depthwise_conv2d_row_s8`; `flat` is [output channels, taps], `widths` are in_w, in_c, out_w."""
+    in_w, in_c, out_w = widths
+    window = rows.reads[0]
+    assert isinstance(window, Window)
+    k_h, k_w = window.count, flat.shape[1] // window.count
+    strip = strip_of(out_w, k_w)
+    fields = (
+        ("in_w", in_w), ("in_c", in_c), ("out_w", out_w), ("multiplier", op.multiplier),
+        ("pad_left", op.padding.left), ("k_h", k_h), ("k_w", k_w), ("stride_w", op.stride[1]),
+        ("dilation_w", op.dilation[1]), ("strip", strip), *plan.cfg_fields(),
+    )  # fmt: skip
+    columns = (strip - 1) * op.stride[1] + k_w
+    per_strip = k_h * (strip * k_w + columns + k_w + 6) + strip * (plan.instructions + 2) + 4
+    return Lowered(
+        function="mf_depthwise_conv2d_row_s8",
+        header="mcufuse/depthwise_conv2d.h",
+        cfg=CStruct("mf_depthwise_conv2d_cfg", fields),
+        data=_data("mf_depthwise_conv2d_data", op, CArray("int8_t", np.ascontiguousarray(flat), "weights"), plan),
+        rows=rows,
+        instructions=int(rows.ticks * flat.shape[0] * out_w / strip * per_strip),
+    )
+
+
+def _lower_dsp(
+    op: DepthwiseConv2D, flat: Array, widths: tuple[int, int, int, int], rows: RowPlan, plan: RequantPlan
+) -> Lowered | Refusal:
+    """`mf_depthwise_conv2d_row_s8_dsp`, for 3x3 windows."""
+    function = "mf_depthwise_conv2d_row_s8_dsp"
+    in_h, in_w, in_c, out_w = widths
+    window = rows.reads[0]
+    assert isinstance(window, Window)
+    stride, left = op.stride[1], op.padding.left
+    right = max((out_w - 1) * stride - left + 3 - in_w, 0)
+    if (window.count, flat.shape[1], op.dilation[1], op.multiplier) != (3, 9, 1, 1):
+        return Refusal(function, "not a 3x3 window without dilation, one output for each input channel")
+    if stride > 2 or left > 1 or right > 1 or (stride == 1 and left + right > in_w):
+        return Refusal(function, f"stride {stride} or padding of {left} and {right} columns")
+    if any(not window.rows(tick, in_h) for tick in range(rows.ticks)):
+        return Refusal(function, "a window of padding only")
+    w = flat.astype(np.int8).reshape(-1, 3, 3)
+    taps = w[:, [0, 0, 1, 1, 0, 2, 1, 2, 2], [0, 1, 0, 1, 2, 0, 2, 1, 2]]
+    sign = (w[:, 2, 2] >> 7)[:, None]
+    packed = np.ascontiguousarray(np.concatenate([taps, sign, 0 * sign, 0 * sign], axis=1))
+    fields = (
+        ("in_c", in_c), ("out_w", out_w), ("stride_w", stride), ("in_zero", op.in_zero),
+        ("pad_left", left), ("pad_right", right),
+        *plan.cfg_fields(),
+    )  # fmt: skip
+    pixel = (10 if stride == 1 else 14) + plan.instructions + (1 if out_w <= 6 else 5)
+    return Lowered(
+        function=function,
+        header="mcufuse/depthwise_conv2d_dsp.h",
+        cfg=CStruct("mf_depthwise_conv2d_dsp_cfg", fields),
+        data=CStruct(
+            "mf_depthwise_conv2d_dsp_data",
+            (
+                ("weights", CArray("int32_t", packed.view(np.int32), "weights")),
+                ("requant", plan.array()),
+                ("out_zero", op.out_zero),
+            ),
+        ),
+        rows=rows,
+        instructions=int(rows.ticks * in_c * (out_w * pixel + 26)),
+    )
 
 
 class DepthwiseConv2DKernel(Kernel[DepthwiseConv2D]):
@@ -44,10 +122,10 @@ class DepthwiseConv2DKernel(Kernel[DepthwiseConv2D]):
         return finish(acc.astype(np.int64) + bias.astype(np.int64), op).reshape(1, out_h, out_w, out_c)
 
     def lower(self, op: DepthwiseConv2D, context: LowerContext) -> list[Lowered | Refusal]:
-        """`mf_depthwise_conv2d_row_s8`."""
+        """`mf_depthwise_conv2d_row_s8`, and what the core's instructions allow beyond."""
         function = "mf_depthwise_conv2d_row_s8"
         graph = context.graph
-        _, in_w, in_c = context.hwc(op.inputs[0])
+        in_h, in_w, in_c = context.hwc(op.inputs[0])
         out_h, out_w, out_c = context.hwc(op.output)
         weights = np.asarray(graph.const(op.inputs[1]))
         k_h, k_w, _ = weights.shape
@@ -64,34 +142,11 @@ class DepthwiseConv2DKernel(Kernel[DepthwiseConv2D]):
         plan = plan_requant(op.requant, bias=bias, raw_lo=lo, raw_hi=hi, out_zero=op.out_zero, clamp=op.clamp)
         if isinstance(plan, Refusal):
             return [Refusal(function, plan.reason)]
-        strip = strip_of(out_w, k_w)
-        cfg = CStruct(
-            "mf_depthwise_conv2d_cfg",
-            (
-                ("in_w", in_w), ("in_c", in_c), ("out_w", out_w), ("multiplier", op.multiplier),
-                ("pad_left", op.padding.left), ("k_h", k_h), ("k_w", k_w), ("stride_w", op.stride[1]),
-                ("dilation_w", op.dilation[1]), ("strip", strip), *plan.cfg_fields(),
-            ),
-        )  # fmt: skip
-        data = CStruct(
-            "mf_depthwise_conv2d_data",
-            (
-                ("weights", CArray("int8_t", np.ascontiguousarray(flat), "weights")), ("requant", plan.array()),
-                ("in_zero", op.in_zero), ("out_zero", op.out_zero),
-            ),
-        )  # fmt: skip
-        columns = (strip - 1) * op.stride[1] + k_w
-        per_strip = k_h * (strip * k_w + columns + k_w + 6) + strip * (plan.instructions + 2) + 4
-        return [
-            Lowered(
-                function=function,
-                header="mcufuse/depthwise_conv2d.h",
-                cfg=cfg,
-                data=data,
-                rows=window_rows(out_h, k_h, op.stride[0], op.dilation[0], op.padding.top),
-                instructions=int(out_h * out_c * out_w / strip * per_strip),
-            )
-        ]
+        rows = window_rows(out_h, k_h, op.stride[0], op.dilation[0], op.padding.top)
+        ways: list[Lowered | Refusal] = [_lower_base(op, flat, (in_w, in_c, out_w), rows, plan)]
+        if context.core.isa is not Isa.BASE:
+            ways.append(_lower_dsp(op, flat, (in_h, in_w, in_c, out_w), rows, plan))
+        return ways
 
     def macs(self, op: DepthwiseConv2D, graph: Graph) -> int:
         """Output elements times the taps of a window."""
