@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from kernel_harness import Case, check_cases, single_op_graph
 
-from mcufuse.ir import DType, Op, Requant, Rounding, Tensor
+from kernel_harness import Case, check_cases, single_op_graph
 from mcufuse.arith import quantize_multiplier
+from mcufuse.ir import DType, Op, Requant, Rounding, Tensor
 
 __all__ = ["CHANNELS", "OPTS", "case", "check", "extreme_map", "random_map", "requant_of", "tensor"]
 
 Array = npt.NDArray[Any]
 
-CHANNELS = (1, 2, 3, 4, 5, 7, 8, 12, 16, 31, 64)
+CHANNELS = (1, 3, 4, 7, 8, 31, 64, 2, 5)
 OPTS = ("-Os", "-O3")
 
 

@@ -9,8 +9,8 @@ Each way to lower an operator is run in several modes:
               all rows at odd addresses (float rows: 4-aligned); the output is one row
     inplace   as ring, but the output row stands where operand i's row stands, for each i that `RowPlan.in_place` allows
 
-Around every buffer there are guard bytes (with `sanitize`, none: AddressSanitizer watches the exact sizes); operands must
-be unchanged after each call; scratch is poisoned before each tick, state before the first one only.
+Around every buffer there are guard bytes (with `sanitize`, none: AddressSanitizer watches the exact sizes); operands
+must be unchanged after each call; scratch is poisoned before each tick, state before the first one only.
 """
 
 from __future__ import annotations
@@ -117,11 +117,14 @@ def run_cases(
             flags += ["-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-DGUARD=0"]
         compiler = os.environ.get("HOSTCC", "gcc")
         build = subprocess.run(
-            [compiler, *flags, f"-I{INCLUDE}", str(source), "-o", str(program)], capture_output=True, text=True
+            [compiler, *flags, f"-I{INCLUDE}", str(source), "-o", str(program)],
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert build.returncode == 0, build.stderr[:6000]
         stdin = b"".join(np.ascontiguousarray(array).tobytes() for case in cases for array in case.inputs)
-        run = subprocess.run([str(program)], input=stdin, capture_output=True, timeout=300)
+        run = subprocess.run([str(program)], input=stdin, capture_output=True, timeout=300, check=False)
         assert run.returncode == 0, run.stderr.decode(errors="replace")[:6000]
     return _split(cases, ways, run.stdout)
 
@@ -286,9 +289,13 @@ static int rows_of(const struct operand *o, int tick, int *row)
 	int n = o->kind == WINDOW ? o->count : 1;
 
 	for (int i = 0; i < n; i++) {
-		int r = o->kind == WINDOW    ? o->stride * tick + o->offset + o->step * i
-			: o->kind == INDEXED ? o->index[tick]
-					     : 0;
+		int r = 0;
+
+		if (o->kind == WINDOW) {
+			r = o->stride * tick + o->offset + o->step * i;
+		} else if (o->kind == INDEXED) {
+			r = o->index[tick];
+		}
 		row[i] = r >= 0 && r < o->height ? r : -1;
 	}
 	return n;

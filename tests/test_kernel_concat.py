@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernel_cases import case, check, random_map, tensor
 
+from kernel_cases import case, check, random_map, tensor
 from mcufuse.ir import Concat
 from mcufuse.kernels import kernel_of
 from mcufuse.kernels.base import LowerContext, Refusal

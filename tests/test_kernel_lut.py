@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from kernel_cases import case, check, random_map, tensor
 
+from kernel_cases import case, check, random_map, tensor
 from mcufuse.ir import DType, Lut
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import permutations
 
 import numpy as np
-from kernel_cases import case, check, random_map, tensor
 
+from kernel_cases import case, check, random_map, tensor
 from mcufuse.ir import DType, Transpose
 from mcufuse.kernels import kernel_of
 from mcufuse.kernels.base import LowerContext, Lowered, Whole, Window

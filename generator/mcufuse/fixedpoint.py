@@ -32,32 +32,32 @@ def _saturate(x: I64) -> I64:
 
 def _exp_near_minus_eighth(a: I64) -> I64:
     """exp(a) for a in [-1/4, 0), both Q0.31: four terms of the Taylor series around -1/8."""
-    x = a + (1 << 28)
+    x = a + np.int64(1 << 28)
     x2 = saturating_doubling_high(x, x)
     x3 = saturating_doubling_high(x2, x)
     x4 = saturating_doubling_high(x2, x2)
     tail = rounding_shift(saturating_doubling_high(rounding_shift(x4, 2) + x3, _THIRD) + x2, 1)
-    return _EXP_MINUS_EIGHTH + saturating_doubling_high(_EXP_MINUS_EIGHTH, x + tail)
+    return np.asarray(_EXP_MINUS_EIGHTH + saturating_doubling_high(_EXP_MINUS_EIGHTH, x + tail), np.int64)
 
 
 def exp_on_negative(a: npt.ArrayLike, integer_bits: int) -> I64:
     """exp(a) in Q0.31 for a <= 0 given with `integer_bits` (at most 5) integer bits."""
     a = np.asarray(a, np.int64)
     fraction_bits = 31 - integer_bits
-    quarter = np.int64(1) << (fraction_bits - 2)
+    quarter = 1 << (fraction_bits - 2)
     a_mod = (a & (quarter - 1)) - quarter
     result = _exp_near_minus_eighth(a_mod << integer_bits)
     remainder = a_mod - a
     for exponent, factor in zip(range(-2, 5), _EXP_MINUS_POWERS, strict=True):
         if integer_bits > exponent:
-            bit = np.int64(1) << (fraction_bits + exponent)
+            bit = 1 << (fraction_bits + exponent)
             result = np.where(remainder & bit, saturating_doubling_high(result, factor), result)
     return np.where(a == 0, np.int64(ONE), result)
 
 
 def _newton(a: I64) -> I64:
     """2 / (1 + a) in Q2.29 for a in [0, 1) in Q0.31: three steps of Newton and Raphson's division."""
-    half_denominator = (a + ONE + 1) >> 1
+    half_denominator = np.asarray(a + ONE + 1, np.int64) >> 1
     x = _48_OVER_17 + saturating_doubling_high(half_denominator, -_32_OVER_17)
     for _ in range(3):
         error = (1 << 29) - saturating_doubling_high(half_denominator, x)
@@ -78,7 +78,7 @@ def logistic(a: npt.ArrayLike, integer_bits: int) -> I64:
 
 
 def tanh(a: npt.ArrayLike, integer_bits: int) -> I64:
-    """tanh(a) in Q0.31; `integer_bits` at most 4."""
+    """The hyperbolic tangent of `a` in Q0.31; `integer_bits` at most 4."""
     a = np.asarray(a, np.int64)
     exp_of_minus_2a = exp_on_negative(-np.abs(a), integer_bits + 1)  # one more integer bit doubles the value
     magnitude = _saturate((_newton(exp_of_minus_2a) - (1 << 29)) << 2)

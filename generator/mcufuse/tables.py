@@ -27,8 +27,9 @@ from .arith import quantize_multiplier, requantize, rounding_shift
 from .ir import DType, Requant, Rounding
 
 __all__ = [
-    "Affine", "Table", "add_parameters", "clip", "compose", "elu", "float_function", "gelu", "hard_sigmoid", "hard_swish",
-    "leaky_relu", "mean_requant", "recode", "requant", "sigmoid", "silu", "softmax_exponents", "softmax_inverse", "tanh",
+    "Affine", "Table", "add_parameters", "clip", "compose", "elu", "float_function", "gelu", "hard_sigmoid",
+    "hard_swish", "leaky_relu", "mean_requant", "recode", "requant", "sigmoid", "silu", "softmax_exponents",
+    "softmax_inverse", "tanh",
 ]  # fmt: skip
 
 F64 = npt.NDArray[np.float64]
@@ -126,7 +127,7 @@ def sigmoid(x: Affine, y: Affine, rounding: Rounding) -> Table:
 
 
 def tanh(x: Affine, y: Affine, rounding: Rounding) -> Table:
-    """tanh(x). TFLite: as `sigmoid`, the output is 1/128, zero 0 (ValueError otherwise)."""
+    """The hyperbolic tangent. TFLite: as `sigmoid`, the output is 1/128, zero 0 (ValueError otherwise)."""
     if rounding is Rounding.ONNX:
         return float_function(np.tanh, x, y, rounding)
     _require(y, 1 / 128, 0, "TANH")

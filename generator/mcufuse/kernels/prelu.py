@@ -39,7 +39,7 @@ class PReluKernel(Kernel[PRelu]):
         v = x - op.in_zero
         negative = requantize(v * (alpha - op.alpha_zero), op.negative)
         out = np.where(v >= 0, requantize(v, op.positive), negative) + op.out_zero
-        return np.clip(out, -128, 127).astype(np.int8)
+        return np.asarray(np.clip(out, -128, 127), np.int8)
 
     def lower(self, op: PRelu, context: LowerContext) -> list[Lowered | Refusal]:
         """`mf_prelu_row_s8`."""

@@ -29,10 +29,8 @@ class QuantizeKernel(Kernel[Quantize]):
         with np.errstate(all="ignore"):
             real = (args[0].astype(np.float32) / np.float32(op.scale)).astype(np.float64)
         real = np.clip(np.where(np.isnan(real), -1024, real), -1024, 1024)
-        if op.rounding is Rounding.ONNX:
-            steps = np.rint(real)
-        else:
-            steps = np.copysign(np.floor(np.abs(real) + 0.5), real)
+        away = np.copysign(np.floor(np.abs(real) + 0.5), real)
+        steps = np.rint(real) if op.rounding is Rounding.ONNX else away
         q = np.clip(steps.astype(np.int64) + op.zero, *_bounds(out.dtype))
         return q.astype(out.dtype.value).reshape(out.shape)
 

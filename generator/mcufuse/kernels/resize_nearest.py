@@ -20,10 +20,9 @@ REPEATS_LIMIT = 16
 def _repeats(columns: tuple[int, ...]) -> int:
     """n if the columns are 0 (n times), 1 (n times), ...; else 0."""
     count = columns.count(0)
-    if 0 < count <= REPEATS_LIMIT and len(columns) % count == 0:
-        if columns == tuple(i // count for i in range(len(columns))):
-            return count
-    return 0
+    if not 0 < count <= REPEATS_LIMIT or len(columns) % count != 0:
+        return 0
+    return count if columns == tuple(i // count for i in range(len(columns))) else 0
 
 
 class ResizeNearestKernel(Kernel[ResizeNearest]):

@@ -64,7 +64,7 @@ class SoftmaxKernel(Kernel[Softmax]):
         if channels > CHANNELS_LIMIT:
             return [Refusal(function, f"{channels} channels; at most {CHANNELS_LIMIT} are supported")]
         exponents = np.asarray(op.exponents, np.int32)
-        entries = int(np.flatnonzero(exponents).max()) + 1
+        entries = int(np.flatnonzero(exponents)[-1]) + 1
         data = (
             ("exponents", CArray("int32_t", exponents[:entries], "exponents")),
             ("entries", entries),
