@@ -108,10 +108,10 @@ MF_INLINE int32_t mf_add_element(const struct mf_add_cfg *cfg, const struct mf_a
 	}
 	v = a * d->lhs_factor + d->base + b * d->rhs_factor;
 	if (cfg->mode == MF_ADD_LINEAR) {
-		return mf_clamp(v >> cfg->shift, cfg->lo, cfg->hi);
+		return mf_shift_clamp(v, cfg->shift, cfg->lo, cfg->hi);
 	}
 	v += ((v >> cfg->shift) & 1) - 1;
-	return mf_clamp((v + d->offset) >> cfg->shift, cfg->lo, cfg->hi);
+	return mf_shift_clamp(v + d->offset, cfg->shift, cfg->lo, cfg->hi);
 }
 
 /** @brief One row; @p out may be either operand's row. */

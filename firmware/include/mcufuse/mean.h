@@ -102,6 +102,7 @@ MF_INLINE void mf_mean_narrow(const struct mf_mean_cfg *cfg, const struct mf_mea
 			lanes[c] = sum;
 			continue;
 		}
+		MF_UNROLL
 		for (int k = 0; k < 4; k++) {
 			*out++ = mf_mean_result(cfg, &scale, mf_lanes_get(&sum, k, count));
 		}

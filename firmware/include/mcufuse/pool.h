@@ -208,6 +208,7 @@ MF_INLINE void mf_pool_mean_pixel(const struct mf_pool_cfg *cfg, const struct mf
 					mf_lanes_add(&sum, x + k * cfg->channels);
 				}
 			}
+			MF_UNROLL
 			for (int k = 0; k < 4; k++) {
 				out[c + k] = mf_pool_mean(cfg, &rq, entry, zero,
 							  mf_lanes_get(&sum, k, count), count);
