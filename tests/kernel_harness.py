@@ -76,6 +76,12 @@ def check_cases(
 ) -> list[list[Result]]:
     """Runs the cases in one program; asserts that every lowering in every mode equals the oracle."""
     all_results = run_cases(cases, core=core, opt=opt, sanitize=sanitize)
+    compare(cases, all_results, opt)
+    return all_results
+
+
+def compare(cases: Sequence[Case], all_results: Sequence[Sequence[Result]], opt: str) -> None:
+    """Asserts that every result equals the oracle."""
     for index, (case, results) in enumerate(zip(cases, all_results, strict=True)):
         expected = oracle_of(case)
         assert results, f"case {index}: nothing ran for {case.op}"
@@ -86,7 +92,6 @@ def check_cases(
                 f"first at {wrong[0]}: got {result.output.ravel()[wrong[0]]}, expected {expected.ravel()[wrong[0]]}\n"
                 f"{case.op}\ninputs {[i.shape for i in case.inputs]}"
             )
-    return all_results
 
 
 def oracle_of(case: Case) -> Array:
@@ -111,7 +116,7 @@ def run_cases(
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "cases.c"
         program = Path(folder) / "cases"
-        source.write_text(_program(cases, ways))
+        source.write_text(program_text(cases, ways))
         flags = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter", "-Wno-unused-function", opt, "-g0"]
         if sanitize:
             flags += ["-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-DGUARD=0"]
@@ -123,10 +128,14 @@ def run_cases(
             check=False,
         )
         assert build.returncode == 0, build.stderr[:6000]
-        stdin = b"".join(np.ascontiguousarray(array).tobytes() for case in cases for array in case.inputs)
-        run = subprocess.run([str(program)], input=stdin, capture_output=True, timeout=300, check=False)
+        run = subprocess.run([str(program)], input=input_bytes(cases), capture_output=True, timeout=300, check=False)
         assert run.returncode == 0, run.stderr.decode(errors="replace")[:6000]
-    return _split(cases, ways, run.stdout)
+    return split(cases, ways, run.stdout)
+
+
+def input_bytes(cases: Sequence[Case]) -> bytes:
+    """What the program reads."""
+    return b"".join(np.ascontiguousarray(array).tobytes() for case in cases for array in case.inputs)
 
 
 def _modes(lowered: Lowered) -> list[str]:
@@ -134,7 +143,7 @@ def _modes(lowered: Lowered) -> list[str]:
     return ["whole", "ring", *in_place]
 
 
-def _split(cases: Sequence[Case], ways: Sequence[Sequence[Lowered]], data: bytes) -> list[list[Result]]:
+def split(cases: Sequence[Case], ways: Sequence[Sequence[Lowered]], data: bytes) -> list[list[Result]]:
     results: list[list[Result]] = []
     at = 0
     for case, lowered in zip(cases, ways, strict=True):
@@ -150,7 +159,7 @@ def _split(cases: Sequence[Case], ways: Sequence[Sequence[Lowered]], data: bytes
     return results
 
 
-def _program(cases: Sequence[Case], ways: Sequence[Sequence[Lowered]]) -> str:
+def program_text(cases: Sequence[Case], ways: Sequence[Sequence[Lowered]]) -> str:
     headers = sorted({way.header for lowered in ways for way in lowered})
     parts = [_PRELUDE, *(f'#include "{header}"\n' for header in headers)]
     arrays: dict[tuple[str, bytes], str] = {}
@@ -244,6 +253,8 @@ struct variant {
 
 _DRIVER = """\
 #define POISON 0x5a
+static FILE *source, *sink;
+
 struct block {
 	uint8_t *base;
 	int8_t *at;
@@ -359,7 +370,7 @@ static void run_whole(const struct variant *v, int8_t **input)
 			}
 		}
 	}
-	fwrite(out.at, 1, out.bytes, stdout);
+	fwrite(out.at, 1, out.bytes, sink);
 	for (int i = 0; i < v->operands; i++) {
 		free(in[i].base);
 	}
@@ -433,7 +444,7 @@ static void run_ring(const struct variant *v, int8_t **input, int over)
 			}
 		}
 		if (!v->at_end || t == v->ticks - 1) {
-			fwrite(target, 1, v->out_row, stdout);
+			fwrite(target, 1, v->out_row, sink);
 		}
 	}
 	for (int i = 0; i < v->operands; i++) {
@@ -449,6 +460,13 @@ int main(void)
 	int8_t *input[16] = {NULL};
 	int loaded = -1, next = 0;
 
+#ifdef FILES
+	source = fopen("input", "rb");
+	sink = fopen("output", "wb");
+#else
+	source = stdin;
+	sink = stdout;
+#endif
 	for (size_t n = 0; n < sizeof(variants) / sizeof(variants[0]); n++) {
 		const struct variant *v = variants[n];
 
@@ -457,7 +475,7 @@ int main(void)
 			for (int i = 0; i < input_count[loaded]; i++) {
 				free(input[i]);
 				input[i] = malloc(input_bytes[next] + 1);
-				if (fread(input[i], 1, input_bytes[next], stdin) != (size_t)input_bytes[next]) {
+				if (fread(input[i], 1, input_bytes[next], source) != (size_t)input_bytes[next]) {
 					return 2;
 				}
 				next++;
@@ -474,6 +492,7 @@ int main(void)
 	for (int i = 0; i < 16; i++) {
 		free(input[i]);
 	}
+	fclose(sink);
 	return 0;
 }
 """
