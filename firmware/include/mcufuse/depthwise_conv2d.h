@@ -144,6 +144,9 @@ MF_INLINE void mf_depthwise_conv2d_row_s8(const struct mf_depthwise_conv2d_cfg *
 
 	(void)tick;
 	(void)scratch;
+	MF_KEEP(w);
+	MF_KEEP(entry);
+	MF_KEEP(out);
 	for (int c = 0; c < cfg->in_c; c++) {
 		for (int m = 0; m < cfg->multiplier; m++) {
 			mf_depthwise_strip(cfg, &rq, data->in_zero, in, c, w, entry, out, 0, n,

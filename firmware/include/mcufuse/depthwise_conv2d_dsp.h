@@ -222,6 +222,9 @@ MF_INLINE void mf_depthwise_conv2d_row_s8_dsp(const struct mf_depthwise_conv2d_d
 
 	(void)tick;
 	(void)scratch;
+	MF_KEEP(w);
+	MF_KEEP(entry);
+	MF_KEEP(out);
 	MF_UNROLL
 	for (int i = 0; i < 3; i++) {
 		if (in[i] == NULL) {

@@ -124,6 +124,10 @@ MF_INLINE void mf_dot_pixels(const struct mf_dot_cfg *cfg, const int8_t *x, cons
 	const int words = mf_requant_words(cfg->rq.mode);
 	const int rest = channels % cfg->block;
 
+	MF_KEEP(x);
+	MF_KEEP(w);
+	MF_KEEP(entry);
+	MF_KEEP(out);
 	for (int c = 0; c < channels - rest; c += cfg->block) {
 		w = mf_dot_block(cfg, x, w, entry, out_zero, out + c, np, cfg->block);
 		entry += cfg->block * words;

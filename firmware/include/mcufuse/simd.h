@@ -22,8 +22,10 @@
 #endif
 
 /**
- * @brief Hide where a pointer comes from, so that the compiler addresses with immediate offsets from it
- * instead of keeping one pointer for each offset.
+ * @brief Hide where a pointer comes from.
+ *
+ * The compiler then addresses with immediate offsets from it; if it knows more, it keeps one pointer
+ * for each offset, or builds addresses of constant arrays anew, and runs out of registers.
  */
 #define MF_KEEP(pointer) __asm__("" : "+r"(pointer))
 

@@ -86,11 +86,10 @@ class _Emitter:
             self.functions[function, cfg] = label
             data_type = next(s.lowered.data.type for n, s in zip(self.names, self.steps, strict=True) if n == names[0])
             parameters = [f"const struct {data_type} *data", "const int8_t *const *in", "int8_t *out", "int y"]
-            noinline = "MF_NOINLINE " if len(names) > 1 else ""
             self.put(
                 f"/* {', '.join(names)} */\n"
                 f"static const struct {cfg.type} {label}_cfg = {struct_initializer(cfg, self.arrays)};\n\n"
-                f"{signature(f'static {noinline}void {label}', [*parameters, 'void *scratch'])}\n"
+                f"{signature(f'static MF_NOINLINE void {label}', [*parameters, 'void *scratch'])}\n"
                 f"{{\n\t{function}(&{label}_cfg, data, in, out, y, scratch);\n}}\n"
             )
 
