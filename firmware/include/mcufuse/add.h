@@ -20,6 +20,7 @@
 #define MCUFUSE_ADD_H_
 
 #include <mcufuse/operand.h>
+#include <mcufuse/vector.h>
 
 enum mf_add_mode {
 	MF_ADD_LINEAR = 0,
@@ -119,13 +120,20 @@ MF_INLINE void mf_add_row_s8(const struct mf_add_cfg *cfg, const struct mf_add_d
 			     const int8_t *const *in, int8_t *out, int tick, void *scratch)
 {
 	const struct mf_add_data local = *data; /* in registers: stores may alias data */
+	const struct mf_vector_sum sum = {local.lhs_factor, local.rhs_factor, local.base,
+					  cfg->shift,       cfg->lo,          cfg->hi};
 	const int8_t *a = mf_operand_row(&cfg->lhs, data->lhs, &in, tick);
 	const int8_t *b = mf_operand_row(&cfg->rhs, data->rhs, &in, tick);
 
 	(void)scratch;
 	for (int32_t g = 0; g < cfg->groups; g++) {
+		int32_t done = 0;
+
+		if (cfg->mode == MF_ADD_LINEAR && cfg->lhs.step == 1 && cfg->rhs.step == 1) {
+			done = mf_vector_add(&sum, a, b, out, cfg->elements);
+		}
 		MF_UNROLL_4
-		for (int32_t i = 0; i < cfg->elements; i++) {
+		for (int32_t i = done; i < cfg->elements; i++) {
 			out[i] = (int8_t)mf_add_element(cfg, &local, a[i * cfg->lhs.step],
 							b[i * cfg->rhs.step]);
 		}

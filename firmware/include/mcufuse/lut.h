@@ -10,7 +10,7 @@
 #ifndef MCUFUSE_LUT_H_
 #define MCUFUSE_LUT_H_
 
-#include <mcufuse/common.h>
+#include <mcufuse/vector.h>
 
 /** @brief Shape; compile-time constants. */
 struct mf_lut_cfg {
@@ -29,11 +29,12 @@ MF_INLINE void mf_lut_row_8(const struct mf_lut_cfg *cfg, const struct mf_lut_da
 	const uint8_t *table = data->table;
 	const uint8_t *x = (const uint8_t *)in[0];
 	uint8_t *y = (uint8_t *)out;
+	const int32_t done = mf_vector_lookup(table, x, y, cfg->elements);
 
 	(void)tick;
 	(void)scratch;
 	MF_UNROLL_4
-	for (int32_t i = 0; i < cfg->elements; i++) {
+	for (int32_t i = done; i < cfg->elements; i++) {
 		y[i] = table[x[i]];
 	}
 }

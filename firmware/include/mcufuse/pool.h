@@ -12,6 +12,7 @@
 
 #include <mcufuse/lanes.h>
 #include <mcufuse/operand.h>
+#include <mcufuse/vector.h>
 
 /** @brief Shape and arithmetic; compile-time constants. */
 struct mf_pool_cfg {
@@ -135,7 +136,9 @@ MF_INLINE void mf_pool_max_one(const struct mf_pool_cfg *cfg, const struct mf_po
 MF_INLINE void mf_pool_max_pixel(const struct mf_pool_cfg *cfg, const struct mf_pool_window *window,
 				 int8_t *out)
 {
-	int32_t c = 0;
+	const struct mf_vector_window all = {window->rows, window->offset, window->height,
+					     window->width, cfg->channels};
+	int32_t c = mf_vector_max(&all, cfg->lo, cfg->hi, out);
 
 #if MF_HAS_DSP
 	for (; c + 4 <= cfg->channels; c += 4) {

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from ..arith import half_even_shift, requantize
 from ..ir import Add, Graph, Requant, Rounding
+from ..target import Isa
 from .base import Array, CStruct, CValue, Kernel, LowerContext, Lowered, Refusal, RowPlan
 from .linear_sum import LinearSum, SumMode, find_linear_sum
 from .operands import Layout, Operand, lay_out
@@ -104,13 +105,15 @@ def _lowered(op: Add, context: LowerContext, layout: Layout, linear: LinearSum |
     )
     constants = _linear_fields(linear) if linear else _exact_fields(op)
     pointers = (layout.operands[0].data_field("lhs"), layout.operands[1].data_field("rhs"))
+    vector = context.core.isa is Isa.MVE and mode is SumMode.LINEAR
+    each = 2.75 if vector else _INSTRUCTIONS.get(mode, 40) + 1
     return Lowered(
         function="mf_add_row_s8",
         header="mcufuse/add.h",
         cfg=cfg,
         data=CStruct("mf_add_data", (*pointers, *constants)),
         rows=RowPlan(height, layout.reads, in_place=layout.in_place),
-        instructions=height * (20 + int(width * channels * (_INSTRUCTIONS.get(mode, 40) + 1))),
+        instructions=height * (20 + int(width * channels * each)),
     )
 
 

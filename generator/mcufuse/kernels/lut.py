@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..ir import DType, Graph, Lut
+from ..target import Isa
 from .base import Array, CArray, CStruct, Kernel, LowerContext, Lowered, Refusal, RowPlan, Window
 
 __all__ = ["LutKernel"]
@@ -39,6 +40,6 @@ class LutKernel(Kernel[Lut]):
                 cfg=CStruct("mf_lut_cfg", (("elements", elements),)),
                 data=CStruct("mf_lut_data", (("table", CArray("uint8_t", table.astype(np.uint8), "table")),)),
                 rows=RowPlan(height, (Window(),), in_place=(True,)),
-                instructions=height * (10 + elements * 4),
+                instructions=height * int(10 + elements * (0.5 if context.core.isa is Isa.MVE else 4)),
             )
         ]
