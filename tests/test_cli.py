@@ -16,12 +16,14 @@ from pathlib import Path
 import pytest
 
 from mcufuse import __version__
+from mcufuse.baremetal import build
 from mcufuse.cli import guarded, main
 from mcufuse.commands import COMMANDS
 from mcufuse.errors import Problem, UserError
 from mcufuse.output import depfile_text, write_files
 from mcufuse.paths import checkout_dir, firmware_dir
 from mcufuse.progress import PlainProgress, Progress, TerminalProgress, make_progress
+from mcufuse.target import core_by_name
 
 
 def run(repo: Path, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -332,6 +334,9 @@ def test_dump(workspace: Path, repo: Path) -> None:
     done = run(repo, "compile", "kws_int8.tflite", "-o", "out", "--dump-after", "import", cwd=workspace)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("graph ")
+    done = run(repo, "compile", "kws_int8.tflite", "-o", "out", "--dump-after", "nothing", cwd=workspace)
+    assert done.returncode == 1
+    assert 'error: --dump-after: no pass is called "nothing"\n  hint: passes: import, ' in done.stderr
 
 
 @pytest.mark.qemu
@@ -343,6 +348,48 @@ def test_run(workspace: Path, repo: Path) -> None:
     assert report["code_bytes"] > 0
     assert report["stack_bytes"] >= report["stack_measured_bytes"] > 0
     assert report["verified"].startswith("3 inferences on cortex-m3 (QEMU): 0 of 36 outputs differ")
+
+
+@pytest.mark.qemu
+@pytest.mark.parametrize("core", ["m0plus", "m4", "m55"])
+def test_run_fed_by_rows(workspace: Path, repo: Path, core: str) -> None:
+    (workspace / "kws.yaml").write_text("model: kws_int8.tflite\ninput: {mode: rows}\n", encoding="utf-8")
+    done = run(repo, "run", "kws.yaml", "--core", core, "--opt", "-Os", "--inputs", "3", "-q", cwd=workspace)
+    assert done.returncode == 0, done.stderr
+    assert f"3 inferences on cortex-{core} (QEMU): 0 of 36 outputs differ\n" in done.stdout
+    assert "figures hold for -Os, " in done.stdout
+
+
+@pytest.mark.qemu
+def test_bench_and_check(workspace: Path, repo: Path) -> None:
+    done = run(repo, "bench", "kws_int8.tflite", "--core", "m3", "--core", "m4", "--json", cwd=workspace)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)
+    assert [row["core"] for row in rows] == ["cortex-m3", "cortex-m4"]
+    for row in rows:
+        assert row["differing"] == 0
+        assert row["instructions"] > row["macs"]
+        assert row["generate_cpu_s"] > 0
+        assert row["generate_peak_bytes"] > 1 << 20
+    assert "cortex-m3" in run(repo, "bench", "kws_int8.tflite", "-q", cwd=workspace).stdout
+
+
+@pytest.mark.qemu
+def test_check_of_an_image(workspace: Path, repo: Path) -> None:
+    assert run(repo, "compile", "kws_int8.tflite", "-o", "out", "--name", "kws", cwd=workspace).returncode == 0
+    image = build(workspace / "out", core_by_name("m3"), out_dir=workspace / "build")
+    done = run(repo, "check", str(image.elf), "--report", "out/report.json", cwd=workspace)
+    assert done.returncode == 0, done.stderr
+    assert "network kws" in done.stdout
+    (workspace / "kws.yaml").write_text("model: kws_int8.tflite\nbudget: {ram: 500}\n", encoding="utf-8")
+    done = run(repo, "check", str(image.elf), "--report", "out/report.json", "--config", "kws.yaml", cwd=workspace)
+    assert done.returncode == 1
+    assert "kws.yaml:2: budget.ram: 500 B, but" in done.stderr
+    assert run(repo, "check", str(image.elf), "--config", "kws.yaml", cwd=workspace).returncode == 1
+    assert run(repo, "check", str(image.elf), cwd=workspace).returncode == 0
+    done = run(repo, "check", "kws_int8.tflite", cwd=workspace)
+    assert done.returncode == 1
+    assert "kws_int8.tflite: not a readable ELF file" in done.stderr
 
 
 @pytest.mark.qemu

@@ -27,7 +27,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_core(parser)
     parser.add_argument("--name", help="name of the network, instead of the file's")
     parser.add_argument("--vectors", metavar="N", type=_count, default=0, help="also write N test vectors as C")
-    parser.add_argument("--dump-after", metavar="PASS", help="print the network as it is after PASS (or `all`)")
+    parser.add_argument("--dump-after", metavar="PASS", help="print the network after PASS, e.g. import")
     parser.add_argument("--dotconfig", metavar="FILE", type=Path, help="take the core from Zephyr's .config")
     parser.add_argument("--depfile", metavar="FILE", type=Path, help="write the files read as a Make rule")
     add_quiet(parser)
@@ -45,6 +45,8 @@ def _run(args: argparse.Namespace) -> int:
 
     config = read_config(args)
     core = _core(config, args)
+    if args.dump_after:
+        _check_pass(args.dump_after)
     with make_progress(quiet=args.quiet) as progress:
         compiled = compile_checked(config, core, dump_after=args.dump_after, progress=progress)
         files = generated_files(compiled)
@@ -57,6 +59,14 @@ def _run(args: argparse.Namespace) -> int:
     if args.depfile:
         _write_depfile(args, config, compiled)
     return EXIT_OK
+
+
+def _check_pass(name: str) -> None:
+    from ..passes import PASSES
+
+    known = ["import", *(run.__name__ for run in PASSES)]
+    if name not in known:
+        raise UserError(f'no pass is called "{name}"', place="--dump-after", hint=f"passes: {', '.join(known)}")
 
 
 def _vectors(config: Config, compiled: Compiled, count: int) -> dict[str, str]:
