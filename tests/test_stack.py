@@ -162,7 +162,10 @@ TEXT = """\
      402:\tadd\tsp, r4
      404:\tldr\tr3, [pc, #12]\t@ (414 <thumb1+0x14>)
      406:\tadd\tsp, r3
-     408:\tbx\tlr
+     408:\tmovs\tr3, #255\t@ 0xff
+     40a:\tlsls\tr3, r3, #3
+     40c:\tadd\tsp, r3
+     40e:\tbx\tlr
      410:\t.word\t0xfffff000
      414:\t.word\t0x00001000
 """

@@ -219,7 +219,9 @@ def _tool(*command: str | Path) -> None:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UserError(f"{error}", place=words[0], hint="run mcufuse doctor") from error
     if done.returncode != 0:
-        short = [line for line in done.stderr.splitlines() if line.strip()][:20]
+        lines = [line for line in done.stderr.splitlines() if line.strip()]
+        first = next((i for i, line in enumerate(lines) if "error" in line.lower()), 0)
+        short = lines[first : first + 20]
         raise UserError("\n".join([f"exit code {done.returncode}:", *short]), place=" ".join(words))
 
 

@@ -34,6 +34,8 @@ _STORE_DOWN = re.compile(rf"^stmdb{_COND}{_WIDTH}$")
 _VPUSH = re.compile(rf"^(?:vpush|vstmdb){_COND}$")
 _STORE_PRE = re.compile(r"\[sp, #-(\d+)\]!")
 _ADD_SP = re.compile(r"^sp, (?:sp, )?(r\d+|ip|lr|fp|sl)$")
+_MOVE = re.compile(r"^(?!sp)\w+, #(\d+)$")
+_SHIFT = re.compile(r"^\w+, (\w+), #(\d+)$")
 _FRAME_POINTERS = ("r7", "fp", "r11")  # from which a function restores the stack pointer
 _LITERAL = re.compile(r"^\(?([0-9a-f]+) <")
 _SUB_SP = re.compile(r"^sp, (?:sp, )?#(\d+)$")
@@ -101,18 +103,30 @@ def _frame(body: list[_Instruction], words: dict[int, int]) -> tuple[int, bool]:
     loaded: dict[str, int] = {}  # register -> constant, for frames too large for one instruction of Armv6-M
     for instruction in body:
         mnemonic, operands = instruction.mnemonic, instruction.operands
-        register = operands.split(",", 1)[0]
-        if instruction.literal in words and mnemonic.startswith("ldr"):
-            loaded[register] = words[instruction.literal]
+        constant = _constant(instruction, words, loaded)
+        if constant is not None:
+            loaded[operands.split(",", 1)[0]] = constant
             continue
         if mnemonic.startswith("add") and (found := _ADD_SP.match(operands)):
             size: int | None = -_signed(loaded[found[1]]) if found[1] in loaded else None
         else:
             size = _stack_taken(mnemonic, operands)
-            loaded.pop(register, None)
+            loaded.pop(operands.split(",", 1)[0], None)
         unknown = unknown or size is None
         taken += max(size or 0, 0)
     return taken, unknown
+
+
+def _constant(instruction: _Instruction, words: dict[int, int], loaded: dict[str, int]) -> int | None:
+    """The constant that an instruction leaves in its first operand, if it is one."""
+    mnemonic, operands = instruction.mnemonic, instruction.operands
+    if mnemonic.startswith("ldr"):
+        return words.get(instruction.literal) if instruction.literal is not None else None
+    if mnemonic in ("mov", "movs", "mov.w", "movw") and (found := _MOVE.match(operands)):
+        return int(found[1])
+    if mnemonic == "lsls" and (shift := _SHIFT.match(operands)) and shift[1] in loaded:
+        return loaded[shift[1]] << int(shift[2]) & 0xFFFFFFFF
+    return None
 
 
 def _calls(address: int, body: list[_Instruction], starts: list[int]) -> tuple[tuple[int, ...], int]:
