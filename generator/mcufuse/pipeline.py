@@ -26,7 +26,7 @@ import numpy.typing as npt
 from . import __version__
 from .config import Config, InputMode, RoundingMode
 from .dump import dump_graph
-from .emit.network import emit_network
+from .emit.network import EmitOptions, emit_network
 from .importers import load_model
 from .ir import Graph, Rounding, Tensor
 from .lowering import lower_graph
@@ -106,9 +106,8 @@ def compile_graph(
     steps = make_steps(graph, lowered, macs, fed_rows=fed_rows)
     plan = plan_arena(graph, steps)
     check_plan(graph, steps, plan)
-    text = emit_network(
-        name, graph, steps, plan, model_sha256=sha256, source=source, version=__version__, arena_group=arena_group
-    )
+    options = EmitOptions(sha256, source, __version__, arena_group)
+    text = emit_network(name, graph, steps, plan, options)
     report = summarize(name, core, graph, steps, plan, sha256)
     return Compiled(graph, steps, plan, {f"{name}.c": text.c, f"{name}.h": text.h}, report)
 
