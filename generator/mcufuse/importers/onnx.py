@@ -154,7 +154,8 @@ def _step(state: Imported, context: Context, node: Node) -> None:
         pending = next((a for a in args if isinstance(a, Pending)), None)
         if pending is not None and pending.origin and node.op == "QuantizeLinear":
             place = state.places.get(pending.origin[0], place)  # what cannot be emitted is the operator before
-        result = _evaluate(context, node, args)
+        with np.errstate(all="ignore"):  # values of a file may overflow; what matters is checked where it is used
+            result = _evaluate(context, node, args)
     except Gap as gap:
         state.trouble(gap, place)
         _poison(state, node)
@@ -237,6 +238,8 @@ def _output(state: Imported, info: ValueInfo) -> str:
     """The tensor of a network's output, under its name in the file."""
     value, b = state.values[info.name], state.builder
     if isinstance(value, Unknown):
+        if not len(state.problems):
+            raise Gap("it is a result that its node does not have")
         return info.name  # its node was refused
     b.origin = (info.name,)
     if isinstance(value, Real):

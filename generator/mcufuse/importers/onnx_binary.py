@@ -14,6 +14,7 @@ from .. import tables
 from ..ir import Add, Mul, PRelu, Quant, Rounding
 from .onnx_build import Builder, map_shape
 from .onnx_context import Args, Context, Handler, channel_vector, operand, scalar_of, shape_of
+from .onnx_fold import broadcast
 from .onnx_linear import Linear, channel_affine
 from .onnx_node import Gap, Node
 from .onnx_qdq import qlinear
@@ -214,7 +215,7 @@ def _with_constant(ctx: Context, node: Node, value: Value, constant: Const | Qua
     shape = shape_of(value)
     if len(const_shape) > len(shape) and all(d == 1 for d in const_shape[: len(const_shape) - len(shape)]):
         raise Gap(f"its constant operand {list(const_shape)} has more axes than the other {list(shape)}")
-    if np.broadcast_shapes(shape, const_shape) != shape:
+    if broadcast(shape, const_shape) != shape:
         raise Gap(f"its operand {list(shape)} is broadcast to the constant's shape {list(const_shape)}")
     if scalar is not None:
         return _with_scalar(node, value, scalar, reverse)

@@ -12,9 +12,20 @@ import numpy as np
 from .limits import shape_fault
 from .onnx_node import Array, Gap, Node
 
-__all__ = ["FOLDABLE", "axes_of", "fold", "reshaped", "resolve_axis", "shape_result", "slice_spec"]
+__all__ = [
+    "FOLDABLE",
+    "axes_of",
+    "broadcast",
+    "fold",
+    "integers",
+    "reshaped",
+    "resolve_axis",
+    "shape_result",
+    "slice_spec",
+]
 
 _CAST = {1: "float32", 2: "uint8", 3: "int8", 6: "int32", 7: "int64", 9: "bool", 10: "float16", 11: "float64"}
+_MAX_INTEGERS = 4096
 Fold = Callable[[Node, Sequence[Array], int], Array]
 
 
@@ -27,6 +38,21 @@ def fold(node: Node, operands: Sequence[Array], opset: int) -> Array:
         raise Gap(f"its constant operands do not suit it ({error})") from None
 
 
+def integers(array: Array) -> list[int]:
+    """A constant list of shape, axes, indices...; raises `Gap` if its elements are no integers or too many."""
+    if array.dtype.kind not in "iub" or array.size > _MAX_INTEGERS:
+        raise Gap(f"{array.size} elements of type {array.dtype.name} are not a list of integers")
+    return [int(v) for v in array.ravel()]
+
+
+def broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+    """The common shape of two operands; raises `Gap` if there is none."""
+    try:
+        return np.broadcast_shapes(a, b)
+    except ValueError:
+        raise Gap(f"shapes {list(a)} and {list(b)} do not fit each other") from None
+
+
 def resolve_axis(axis: int, rank: int) -> int:
     """An axis counted from the front; raises `Gap` if there is no such axis."""
     if not -rank <= axis < rank:
@@ -37,7 +63,7 @@ def resolve_axis(axis: int, rank: int) -> int:
 def axes_of(node: Node, operand: Array | None, rank: int) -> tuple[int, ...] | None:
     """The axes of Squeeze, ReduceMean..., in the file's order: an operand in newer operator sets, else an attribute."""
     if operand is not None and operand.size:
-        axes: tuple[int, ...] | None = tuple(int(a) for a in np.ravel(operand)[:64])
+        axes: tuple[int, ...] | None = tuple(integers(operand))
     else:
         axes = node.ints("axes")
     if axes is None:
@@ -67,7 +93,7 @@ def reshaped(shape: tuple[int, ...], target: Sequence[int], allow_zero: bool) ->
 
 def slice_spec(node: Node, operands: Sequence[Array | None], shape: tuple[int, ...]) -> dict[int, tuple[int, int, int]]:
     """{axis: (begin, size, step)} of a Slice whose bounds are constant."""
-    bounds = [None if o is None else [int(v) for v in np.ravel(o)[:64]] for o in operands]
+    bounds = [None if o is None else integers(o) for o in operands]
     starts, ends, axes, steps = (bounds + [None] * 4)[:4]
     if starts is None or ends is None or len(starts) != len(ends):
         raise Gap("its bounds do not match each other")
@@ -122,9 +148,7 @@ def _squeeze(node: Node, args: Sequence[Array], _: int) -> Array:
 
 
 def _reshape(node: Node, args: Sequence[Array], _: int) -> Array:
-    return args[0].reshape(
-        reshaped(args[0].shape, [int(v) for v in np.ravel(args[1])[:64]], bool(node.integer("allowzero", 0)))
-    )
+    return args[0].reshape(reshaped(args[0].shape, integers(args[1]), bool(node.integer("allowzero", 0))))
 
 
 def _transpose(node: Node, args: Sequence[Array], _: int) -> Array:
@@ -147,7 +171,7 @@ def shape_result(node: Node, shape: tuple[int, ...]) -> Array:
 def _constant_of_shape(node: Node, args: Sequence[Array], _: int) -> Array:
     value = node.attributes.get("value")
     fill = value if isinstance(value, np.ndarray) else np.zeros(1, np.float32)
-    return np.full(_checked([int(d) for d in np.ravel(args[0])[:64]], fill.itemsize), fill.ravel()[0], fill.dtype)
+    return np.full(_checked(integers(args[0]), fill.itemsize), fill.ravel()[0], fill.dtype)
 
 
 def _range(_: Node, args: Sequence[Array], __: int) -> Array:
@@ -157,7 +181,7 @@ def _range(_: Node, args: Sequence[Array], __: int) -> Array:
 
 
 def _expand(_: Node, args: Sequence[Array], __: int) -> Array:
-    shape = np.broadcast_shapes(args[0].shape, tuple(int(d) for d in np.ravel(args[1])[:64]))
+    shape = broadcast(args[0].shape, tuple(integers(args[1])))
     return np.array(np.broadcast_to(args[0], _checked(shape, args[0].itemsize)))
 
 
@@ -186,7 +210,7 @@ def _reduce_prod(node: Node, args: Sequence[Array], _: int) -> Array:
 
 def _binary(function: Callable[[Array, Array], Array]) -> Fold:
     def evaluate(_: Node, args: Sequence[Array], __: int) -> Array:
-        _checked(np.broadcast_shapes(args[0].shape, args[1].shape), 8)
+        _checked(broadcast(args[0].shape, args[1].shape), 8)
         return function(args[0], args[1])
 
     return evaluate

@@ -70,8 +70,19 @@ def read_model(path: Path, data: bytes) -> OnnxModel:
     proto = _parse(path, data)
     try:
         return _decode(path, proto)
-    except UnicodeDecodeError:
+    except (_Damaged, UnicodeDecodeError):
         raise UserError("a name in the file is not valid UTF-8: the file is damaged", place=str(path)) from None
+
+
+class _Damaged(Exception):  # noqa: N818 - becomes a UserError
+    """A name in the file is no text."""
+
+
+def _text(value: str | bytes) -> str:
+    """A string field; protobuf hands over invalid UTF-8 as bytes."""
+    if isinstance(value, bytes):
+        raise _Damaged
+    return value
 
 
 def _parse(path: Path, data: bytes) -> Any:
@@ -119,13 +130,13 @@ def _decode(path: Path, proto: Any) -> OnnxModel:
     for tensor in graph.initializer:
         array = _constant(path, tensor, problems, f'initializer "{tensor.name}"')
         if array is not None:
-            constants[tensor.name] = array
+            constants[_text(tensor.name)] = array
     nodes = [_node(path, index, node, problems) for index, node in enumerate(graph.node)]
     problems.raise_if_any()
     inputs = [_value(v) for v in graph.input if v.name not in constants]
     ordered = _in_order(place, nodes, [*constants, *(v.name for v in inputs)], [v.name for v in graph.output])
     return OnnxModel(
-        name=graph.name,
+        name=_text(graph.name),
         opset=opset,
         nodes=tuple(ordered),
         constants=constants,
@@ -152,9 +163,9 @@ def _value(info: Any) -> ValueInfo:
     tensor = info.type.tensor_type
     dtype = _TYPES.get(tensor.elem_type, (_TYPE_NAMES.get(tensor.elem_type, f"type {tensor.elem_type}"), ""))[0]
     if not tensor.HasField("shape"):
-        return ValueInfo(info.name, dtype, None)
+        return ValueInfo(_text(info.name), dtype, None)
     shape = tuple(d.dim_value if d.WhichOneof("value") == "dim_value" else None for d in tensor.shape.dim)
-    return ValueInfo(info.name, dtype, shape)
+    return ValueInfo(_text(info.name), dtype, shape)
 
 
 def value_infos(protos: Iterable[Any]) -> list[ValueInfo]:
@@ -190,7 +201,7 @@ def _constant(path: Path, tensor: Any, problems: Problems, what: str) -> Array |
 def _elements(path: Path, tensor: Any, dtype: np.dtype[Any], field: str, count: int) -> Array:
     expected = count * dtype.itemsize
     if tensor.data_location == 1:
-        raw = _external(path, {e.key: e.value for e in tensor.external_data}, expected)
+        raw = _external(path, {_text(e.key): _text(e.value) for e in tensor.external_data}, expected)
     elif tensor.HasField("raw_data"):
         raw = tensor.raw_data
     else:
@@ -225,14 +236,20 @@ def _external(path: Path, entries: Mapping[str, str], expected: int) -> bytes:
 
 
 def _node(path: Path, index: int, proto: Any, problems: Problems) -> Node:
-    domain = "" if proto.domain in ("", "ai.onnx") else f"{proto.domain}."
-    bare = Node(index, domain + proto.op_type, proto.name, tuple(proto.input), tuple(proto.output))
+    domain = "" if proto.domain in ("", "ai.onnx") else f"{_text(proto.domain)}."
+    bare = Node(
+        index,
+        domain + _text(proto.op_type),
+        _text(proto.name),
+        tuple(map(_text, proto.input)),
+        tuple(map(_text, proto.output)),
+    )
     if len(bare.inputs) > MAX_OPERANDS or len(bare.outputs) > MAX_OPERANDS:
         problems.add(f"more than {MAX_OPERANDS} operands or results", place=f"{path}: {bare.place}")
         return bare
     attributes: dict[str, Attribute] = {}
     for attribute in proto.attribute:
-        attributes[attribute.name] = _attribute(path, bare, attribute, problems)
+        attributes[_text(attribute.name)] = _attribute(path, bare, attribute, problems)
     return Node(index, bare.op, bare.name, bare.inputs, bare.outputs, attributes)
 
 
@@ -269,7 +286,7 @@ def _in_order(place: str, nodes: list[Node], known: Iterable[str], outputs: list
             if name not in defined and name not in producer:
                 raise UserError(f'its operand "{name}" is defined nowhere', place=f"{place}: {node.place}")
     for name in outputs:
-        if name not in defined and name not in producer:
+        if not name or name not in defined and name not in producer:
             raise UserError(f'the output "{name}" is computed by no node', place=place)
     return _topological(place, nodes, defined, producer)
 

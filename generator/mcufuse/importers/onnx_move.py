@@ -14,7 +14,7 @@ from ..ir import Concat, Pad, Padding, Slice
 from .limits import shape_fault
 from .onnx_build import Builder, map_axis
 from .onnx_context import Args, Context, Handler, moved, operand, optional_array, required_array, scalar_of, shape_of
-from .onnx_fold import axes_of, reshaped, resolve_axis, slice_spec
+from .onnx_fold import axes_of, broadcast, integers, reshaped, resolve_axis, slice_spec
 from .onnx_node import Gap, Node
 from .onnx_qdq import dequantize, quantize, read_qparams
 from .onnx_values import CodeOf, Codes, Const, Pending, QParams, QuantConst, Real, Shape, Value, describe
@@ -46,7 +46,7 @@ def _reshaped_constant(value: QuantConst, shape: Shape) -> QuantConst:
 
 def _reshape(ctx: Context, node: Node, args: Args) -> Value:
     value = operand(args, 0)
-    target = [int(v) for v in np.ravel(required_array(args, 1))[:64]]
+    target = integers(required_array(args, 1))
     return same_elements(ctx, value, reshaped(shape_of(value), target, bool(node.integer("allowzero", 0))))
 
 
@@ -135,7 +135,7 @@ def _split(ctx: Context, node: Node, args: Args) -> list[Value]:
     shape = shape_of(value)
     axis = resolve_axis(node.integer("axis", 0), len(shape))
     array = optional_array(args, 1)
-    sizes = tuple(int(v) for v in array.ravel()[:1024]) if array is not None else node.ints("split")
+    sizes = tuple(integers(array)) if array is not None else node.ints("split")
     count = len(node.outputs)
     if sizes is None:
         each = math.ceil(shape[axis] / count)
@@ -152,7 +152,7 @@ def _gather(ctx: Context, node: Node, args: Args) -> Value:
     shape = shape_of(value)
     indices = required_array(args, 1)
     axis = resolve_axis(node.integer("axis", 0), len(shape))
-    flat = [int(i) + (shape[axis] if i < 0 else 0) for i in indices.ravel()[:4096]]
+    flat = [int(i) + (shape[axis] if i < 0 else 0) for i in integers(indices)]
     step = flat[1] - flat[0] if len(flat) > 1 else 1
     if not flat or step < 1 or flat != list(range(flat[0], flat[-1] + 1, step)) or indices.ndim > 1:
         raise Gap("its indices are not evenly spaced, ascending constants")
@@ -171,7 +171,7 @@ def _pad(ctx: Context, node: Node, args: Args) -> Value:
     mode = node.text("mode", "constant")
     if mode != "constant":
         raise Gap(f"padding mode {mode}; only constant padding is supported")
-    pads = [int(v) for v in np.ravel(required_array(args, 1))[:64]]
+    pads = integers(required_array(args, 1))
     axes = axes_of(node, optional_array(args, 3), rank) or tuple(range(rank))
     if len(pads) != 2 * len(axes) or not all(0 <= p <= _MAX_PAD for p in pads):
         raise Gap(f"pads {pads} do not fit {len(axes)} axes, or are negative")
@@ -230,6 +230,8 @@ def _join(b: Builder, name: str, parts: Sequence[Codes], axis: int, shape: Shape
 
 def _concat(ctx: Context, node: Node, args: Args) -> Value:
     values = [operand(args, i) for i in range(len(args))]
+    if not values:
+        raise Gap("it has no operands")
     if len(values) == 1:
         return values[0]
     shapes = [shape_of(v) for v in values]
@@ -261,8 +263,8 @@ def _qlinear_concat(ctx: Context, node: Node, args: Args) -> Value:
 def _expand(ctx: Context, node: Node, args: Args) -> Value:
     value = operand(args, 0)
     shape = shape_of(value)
-    target = tuple(int(d) for d in np.ravel(required_array(args, 1))[:16])
-    result = np.broadcast_shapes(shape, target)
+    target = tuple(integers(required_array(args, 1)))
+    result = broadcast(shape, target)
     fault = shape_fault(result, 1)
     if fault or math.prod(result) != math.prod(shape):
         raise Gap(f"it repeats the elements of {list(shape)} to {list(result)}")

@@ -22,6 +22,7 @@ from .onnx_values import I64, Codes, Const, FloatInput, Pending, QParams, QuantC
 
 __all__ = ["HANDLERS", "dequantize", "qlinear", "quantize", "read_qparams"]
 
+_SCALES = (2.0**-100, 2.0**100)
 _DTYPES = {2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32"}
 
 
@@ -29,10 +30,10 @@ def _scales(array: Array) -> Array:
     if array.dtype.kind != "f" or not array.size:
         raise Gap("its scale is not a float constant")
     scale = np.atleast_1d(array).astype(np.float32)
-    bad = ~(np.isfinite(scale) & (scale > 0))
+    bad = ~((scale > _SCALES[0]) & (scale < _SCALES[1]))  # true for NaN
     if bad.any():
         raise Gap(
-            f"its scale is {float(scale[bad].flat[0]):g}; a scale is a positive finite number",
+            f"its scale is {float(scale[bad].flat[0]):g}; a scale is a positive number of a sensible size",
             "the calibration data may have been constant or empty; calibrate again",
         )
     return scale
