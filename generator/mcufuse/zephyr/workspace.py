@@ -7,11 +7,17 @@ that neither the network nor a git history is needed, and the tree that it point
 
     topdir/.west/config        manifest = manifest/west.yml
     topdir/manifest/west.yml   names the projects below
-    topdir/zephyr -> ...       topdir/modules/hal/cmsis_6 -> ...       topdir/mcufuse -> this repository
+    topdir/zephyr/* -> ...     topdir/modules/hal/cmsis_6 -> ...       topdir/mcufuse -> this repository
+
+Links alone would not do: Zephyr's scripts look for the workspace in the parents of zephyr, its linker scripts
+include others by a path relative to zephyr/include, the search for system calls follows no linked directory, and
+west refuses extension commands outside their project. So zephyr, zephyr/include (all the way down) and
+zephyr/scripts are directories of links, and the west commands are copied.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -66,10 +72,7 @@ def _has_sdk() -> bool:
 
 
 def make_workspace(topdir: Path, base: Path, repo: Path | None = None) -> Path:
-    """Makes a west workspace in `topdir` around the Zephyr tree `base`, its modules, and mcufuse; returns `topdir`.
-
-    Use it with ZEPHYR_BASE=`topdir`/zephyr: CMake and west resolve links at different moments.
-    """
+    """Makes a west workspace in `topdir` around the Zephyr tree `base`, its modules, and mcufuse; returns `topdir`."""
     repo = repository() if repo is None else repo
     projects = [("zephyr", base.resolve(), "scripts/west-commands.yml")]
     modules = base.resolve().parent / "modules"
@@ -79,18 +82,53 @@ def make_workspace(topdir: Path, base: Path, repo: Path | None = None) -> Path:
     lines = ["manifest:", "  self:", "    path: manifest", "  projects:"]
     for place, source, commands in projects:
         link = topdir / place
-        link.parent.mkdir(parents=True, exist_ok=True)
-        if not link.is_symlink():
-            link.symlink_to(source)
+        if place == "zephyr":
+            _lay_out_zephyr(link, source)
+        else:
+            _link(link, source)
         lines += [f"    - name: {link.name}", f"      path: {place}", f"      url: file://{source}"]
         lines += [f"      west-commands: {commands}"] if commands else []
-    (topdir / "manifest").mkdir(exist_ok=True)
-    (topdir / "manifest" / "west.yml").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    (topdir / ".west").mkdir(exist_ok=True)
-    (topdir / ".west" / "config").write_text(
-        "[manifest]\npath = manifest\nfile = west.yml\n\n[zephyr]\nbase = zephyr\n", encoding="utf-8"
-    )
+    _write(topdir / "manifest" / "west.yml", "\n".join(lines) + "\n")
+    _write(topdir / ".west" / "config", "[manifest]\npath = manifest\nfile = west.yml\n\n[zephyr]\nbase = zephyr\n")
     return topdir
+
+
+def _lay_out_zephyr(directory: Path, source: Path) -> None:
+    commands = ("west-commands.yml", "west_commands")
+    for parent, real in ((".", ("include", "scripts")), ("scripts", commands)):
+        for entry in (source / parent).iterdir():
+            if entry.name not in real:
+                _link(directory / parent / entry.name, entry)
+    shutil.copytree(source / "include", directory / "include", copy_function=_link_file, dirs_exist_ok=True)
+    for path in [source / "scripts" / commands[0], *(source / "scripts" / commands[1]).rglob("*.py")]:
+        _copy(path, directory / path.relative_to(source))
+
+
+def _link_file(source: str, link: str) -> None:
+    _link(Path(link), Path(source))
+
+
+def _link(link: Path, source: Path) -> None:
+    if link.is_symlink():
+        if link.readlink() == source:
+            return  # others may be using it
+        link.unlink()
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(source)
+
+
+def _copy(source: Path, target: Path) -> None:
+    _write(target, source.read_text(encoding="utf-8"))
+
+
+def _write(path: Path, text: str) -> None:
+    """Writes `path` unless it holds `text` already; in one move, because others may be reading it."""
+    if path.is_file() and path.read_text(encoding="utf-8") == text:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(f".{path.name}.{os.getpid()}")
+    new.write_text(text, encoding="utf-8")
+    new.replace(path)
 
 
 def west_topdir(start: Path) -> Path | None:
