@@ -30,6 +30,7 @@ from .emit.network import EmitOptions, emit_network
 from .importers import load_model
 from .ir import Graph, Rounding, Tensor
 from .lowering import lower_graph
+from .objective import BALANCED, OBJECTIVES, Objective
 from .oracle import evaluate
 from .passes import PASSES
 from .plan.arena import ArenaPlan, plan_arena
@@ -100,13 +101,14 @@ def compile_graph(
     source: str = "",
     fed_rows: bool = False,
     arena_group: str | None = None,
+    objective: Objective = BALANCED,
 ) -> Compiled:
     """Lowers, plans, checks and emits a simplified graph."""
     lowered, macs = lower_graph(graph, core)
     steps = make_steps(graph, lowered, macs, fed_rows=fed_rows)
-    plan = plan_arena(graph, steps)
+    plan = plan_arena(graph, steps, allowance=objective.ram_allowance)
     check_plan(graph, steps, plan)
-    options = EmitOptions(sha256, source, __version__, arena_group)
+    options = EmitOptions(sha256, source, __version__, arena_group, objective.least_to_share)
     text = emit_network(name, graph, steps, plan, options)
     report = summarize(name, core, graph, steps, plan, sha256)
     return Compiled(graph, steps, plan, {f"{name}.c": text.c, f"{name}.h": text.h}, report)
@@ -131,6 +133,7 @@ def compile_network(
         source=config.model.name,
         fed_rows=config.input.mode is InputMode.ROWS,
         arena_group=config.arena_group,
+        objective=OBJECTIVES[config.optimize],
     )
     sources = [config.model] + ([config.path] if config.path != config.model else [])
     return Compiled(compiled.graph, compiled.steps, compiled.plan, compiled.files, compiled.report, sources, dumps)

@@ -76,10 +76,14 @@ class ArenaPlan:
         return next((b for b in self.buffers if b.role is Role.STATE and b.step == step), None)
 
 
-def plan_arena(graph: Graph, steps: Sequence[Step], *, align: int = 4) -> ArenaPlan:
-    """Chooses stages and offsets for the least arena."""
+def plan_arena(graph: Graph, steps: Sequence[Step], *, align: int = 4, allowance: float = 1.0) -> ArenaPlan:
+    """Chooses stages and offsets.
+
+    `allowance` >= 1 is the factor by which the arena may exceed the least one where that leaves more steps on
+    their own (each streamed stage costs a few instructions a row); `math.inf` streams nothing.
+    """
     stager = Stager(graph, steps, align)
-    chosen, schedule_bound = stager.choose()
+    chosen, schedule_bound = stager.choose(allowance)
     stage_of = {k: s for s, c in enumerate(chosen) for k in range(c.first, c.last + 1)}
     end = len(chosen) - 1
     buffers: list[Buffer] = []

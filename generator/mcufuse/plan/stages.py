@@ -188,15 +188,15 @@ class Stager:
             self._candidates[first, last] = self.candidate(first, last)
         return self._candidates[first, last]
 
-    def choose(self, limit: int | None = None) -> tuple[list[StageCandidate], int]:
+    def choose(self, allowance: float = 1.0) -> tuple[list[StageCandidate], int]:
         """Stages for the least greatest local peak, and that peak's proven lower bound for this order of steps.
 
-        Among the choices that reach the least peak (or stay within `limit` bytes, if that is larger), the one with
-        the most stages: the simplest program.
+        Among the choices that stay within `allowance` times the least peak, the one with the most stages: the
+        simplest program.
         """
         least = self._least_bottleneck(lambda c: c.peak)
         bound = self._least_bottleneck(lambda c: c.bound)
-        return self._most_stages(max(least, limit or 0)), bound
+        return self._most_stages(least * allowance), bound
 
     def _least_bottleneck(self, size: Callable[[StageCandidate], int]) -> int:
         """Shortest path with the maximum as length; candidates that cannot improve it are not looked at."""
@@ -210,7 +210,7 @@ class Stager:
             best[last + 1] = found
         return best[n]
 
-    def _most_stages(self, allowed: int) -> list[StageCandidate]:
+    def _most_stages(self, allowed: float) -> list[StageCandidate]:
         n = len(self.steps)
         best: list[tuple[int, StageCandidate | None]] = [(0, None), *((-1, None) for _ in range(n))]
         for last in range(n):
