@@ -10,12 +10,14 @@ from ..ir import Graph
 from .canonical import canonicalize
 from .cleanup import fold_constants, remove_identities
 from .constant_channels import remove_constant_channels
+from .layout import push_layout
 from .pads import fold_padding
 from .tables import compose_tables, tables_to_clamps
 
 __all__ = ["PASSES"]
 
 PASSES: tuple[Callable[[Graph], Graph], ...] = (
+    push_layout,
     fold_constants,
     remove_identities,
     compose_tables,

@@ -54,15 +54,27 @@ Shape = tuple[int, ...]
 Axes = tuple[int, int, int]
 _SAME = Arrangement()
 _STRAIGHT: Axes = (0, 1, 2)
+_WALKS = 4
 _UNARY = (Lut, Quantize, Dequantize)
 _BINARY = (Add, Mul, PRelu)
 
 
 def push_layout(graph: Graph) -> Graph:
     """The same network with as few transpositions as the walk above leaves; notes those that stay."""
-    if not any(isinstance(op, Transpose) for op in graph.ops):
+    moved = _moved_bytes(graph)
+    if not moved:
         return graph
-    return _Walk(graph).run()
+    for _ in range(_WALKS):  # what one walk realized, the next may cancel
+        candidate = _Walk(graph).run()
+        better = _moved_bytes(candidate)
+        if (better, len(candidate.ops)) >= (moved, len(graph.ops)):
+            break
+        graph, moved = candidate, better
+    return graph.with_(notes=[note for note in _remaining(graph) if note not in graph.notes])
+
+
+def _moved_bytes(graph: Graph) -> int:
+    return sum(graph.tensors[op.output].bytes for op in graph.ops if isinstance(op, Transpose))
 
 
 def renamed(graph: Graph, names: Mapping[str, str]) -> Graph:
@@ -128,8 +140,7 @@ class _Walk:
         graph = replace(self.old, tensors=self.tensors, ops=tuple(self.ops), outputs=tuple(outputs)).with_()
         graph = renamed(graph, dict(zip(outputs, self.old.outputs, strict=True)))
         plain = {n: n.removesuffix("/nhwc") for n in graph.tensors if n.endswith("/nhwc")}
-        graph = renamed(graph, {n: p for n, p in plain.items() if p not in graph.tensors})
-        return graph.with_(notes=_remaining(graph))
+        return renamed(graph, {n: p for n, p in plain.items() if p not in graph.tensors})
 
     # -- building --------------------------------------------------------------------------------------------------
 
