@@ -22,10 +22,10 @@ def cases_of(kind: str, seed: int, count: int) -> list[Case]:
 @pytest.mark.parametrize("kind", MAKERS)
 @pytest.mark.parametrize(("core", "opt"), [("cortex-m3", "-O0"), ("cortex-m4", "-Os"), ("cortex-m4", "-O2")])
 def test_random(kind: str, core: str, opt: str) -> None:
-    check_cases(cases_of(kind, 1, 24), core=core, opt=opt)
+    check_cases(cases_of(kind, 1, 12), core=core, opt=opt)
 
 
 @pytest.mark.parametrize("kind", MAKERS)
 @pytest.mark.parametrize("core", ["cortex-m3", "cortex-m4"])
 def test_random_sanitized(kind: str, core: str) -> None:
-    check_cases(cases_of(kind, 2, 24), core=core, opt="-O1", sanitize=True)
+    check_cases(cases_of(kind, 2, 8), core=core, opt="-O1", sanitize=True)

@@ -125,7 +125,8 @@ MF_INLINE void mf_conv2d_row_s8(const struct mf_conv2d_cfg *cfg, const struct mf
 		.depth = depth,
 		.distance = direct ? cfg->stride_w * cfg->in_c : depth,
 		.out_step = cfg->out_c,
-		.rq = {cfg->rq_mode, cfg->rq_shift, cfg->rq_lo, cfg->rq_hi, 0},
+		.rq = {cfg->rq_mode, cfg->rq_shift, cfg->rq_lo, cfg->rq_hi, data->out_zero,
+		       data->requant},
 	};
 	int8_t *window = scratch;
 
@@ -133,7 +134,7 @@ MF_INLINE void mf_conv2d_row_s8(const struct mf_conv2d_cfg *cfg, const struct mf
 	for (int g = 0; g < cfg->groups; g++) {
 		const int channel = g * (cfg->in_c / cfg->groups);
 		const int8_t *w = data->weights + g * weights;
-		const int32_t *entry = data->requant + g * words;
+		const int32_t *entry = mf_requant_entries(cfg->rq_mode, data->requant) + g * words;
 		int8_t *to = out + g * out_c;
 		const int8_t *x = direct ? in[0] : window;
 		int p = 0;
@@ -144,7 +145,7 @@ MF_INLINE void mf_conv2d_row_s8(const struct mf_conv2d_cfg *cfg, const struct mf
 				mf_conv2d_gather(cfg, in, p + 1, channel, data->in_zero,
 						 window + depth);
 			}
-			mf_dot_pixels(&dot, x, w, entry, data->out_zero, to, out_c, 2);
+			mf_dot_pixels(&dot, x, w, entry, to, out_c, 2);
 			to += 2 * cfg->out_c;
 			x += direct ? 2 * dot.distance : 0;
 		}
@@ -152,7 +153,7 @@ MF_INLINE void mf_conv2d_row_s8(const struct mf_conv2d_cfg *cfg, const struct mf
 			if (!direct) {
 				mf_conv2d_gather(cfg, in, p, channel, data->in_zero, window);
 			}
-			mf_dot_pixels(&dot, x, w, entry, data->out_zero, to, out_c, 1);
+			mf_dot_pixels(&dot, x, w, entry, to, out_c, 1);
 		}
 	}
 }

@@ -94,7 +94,8 @@ MF_INLINE void mf_conv2d_row_s8_dsp(const struct mf_conv2d_dsp_cfg *dsp,
 		.steps = (depth + 3) / 4 * 2,
 		.out_step = cfg->out_c,
 		.raw = dsp->raw,
-		.rq = {cfg->rq_mode, cfg->rq_shift, cfg->rq_lo, cfg->rq_hi, 0},
+		.rq = {cfg->rq_mode, cfg->rq_shift, cfg->rq_lo, cfg->rq_hi, data->out_zero,
+		       data->requant},
 	};
 	const int weights = dot.steps * ((out_c + 1) / 2);
 	const int words = mf_requant_words(cfg->rq_mode) * out_c;
@@ -104,20 +105,20 @@ MF_INLINE void mf_conv2d_row_s8_dsp(const struct mf_conv2d_dsp_cfg *dsp,
 	(void)tick;
 	for (int g = 0; g < cfg->groups; g++) {
 		const uint32_t *w = (const uint32_t *)data->weights + g * weights;
-		const int32_t *entry = data->requant + g * words;
+		const int32_t *entry = mf_requant_entries(cfg->rq_mode, data->requant) + g * words;
 		int8_t *to = out + g * out_c;
 		int p = 0;
 
 		for (; p + 1 < cfg->out_w; p += 2) {
 			mf_conv2d_dsp_windows(cfg, in, p, g * channels, data->in_zero, window, bytes,
 					      2);
-			mf_dot_dsp_pixels(&dot, window, w, entry, data->out_zero, to, out_c, 2);
+			mf_dot_dsp_pixels(&dot, window, w, entry, to, out_c, 2);
 			to += 2 * cfg->out_c;
 		}
 		if (cfg->out_w % 2 != 0) {
 			mf_conv2d_dsp_windows(cfg, in, p, g * channels, data->in_zero, window, bytes,
 					      1);
-			mf_dot_dsp_pixels(&dot, window, w, entry, data->out_zero, to, out_c, 1);
+			mf_dot_dsp_pixels(&dot, window, w, entry, to, out_c, 1);
 		}
 	}
 }

@@ -133,14 +133,14 @@ MF_INLINE void mf_depthwise_conv2d_row_s8(const struct mf_depthwise_conv2d_cfg *
 					  void *scratch)
 {
 	const struct mf_requant_cfg rq = {cfg->rq_mode, cfg->rq_shift, cfg->rq_lo, cfg->rq_hi,
-					  data->out_zero};
+					  data->out_zero, data->requant};
 	const int n = cfg->strip < cfg->out_w ? cfg->strip : cfg->out_w;
 	const int last = (cfg->out_w - 1) / n * n;
 	const int reach = (last - 1) * cfg->stride_w + (cfg->k_w - 1) * cfg->dilation_w;
 	/* padding only ever in the outer strips */
 	const bool narrow = n * cfg->stride_w >= cfg->pad_left && reach - cfg->pad_left < cfg->in_w;
 	const int8_t *w = data->weights;
-	const int32_t *entry = data->requant;
+	const int32_t *entry = mf_requant_entries(cfg->rq_mode, data->requant);
 
 	(void)tick;
 	(void)scratch;

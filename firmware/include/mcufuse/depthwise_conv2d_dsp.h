@@ -212,13 +212,13 @@ MF_INLINE void mf_depthwise_conv2d_row_s8_dsp(const struct mf_depthwise_conv2d_d
 					      void *scratch)
 {
 	const struct mf_requant_cfg rq = {cfg->rq_mode, cfg->rq_shift, cfg->rq_lo, cfg->rq_hi,
-					  data->out_zero};
+					  data->out_zero, data->requant};
 	const uint32_t zeros = mf_pack_constant((uint32_t)(int32_t)cfg->in_zero);
 	const int8_t *any = in[1] != NULL ? in[1] : in[0] != NULL ? in[0] : in[2];
 	const int8_t *row[3] = {in[0], in[1], in[2]};
 	struct mf_depthwise_keep keep = {true, {UINT32_MAX, UINT32_MAX, UINT32_MAX}};
 	const uint32_t *w = (const uint32_t *)data->weights;
-	const int32_t *entry = data->requant;
+	const int32_t *entry = mf_requant_entries(cfg->rq_mode, data->requant);
 
 	(void)tick;
 	(void)scratch;

@@ -70,11 +70,10 @@ MF_INLINE void mf_dot_step(int32_t acc[2][MF_DOT_CHANNELS], const int8_t *x, con
 
 /** @brief @p np pixels times @p nb channels, requantized into @p out; returns the next weights. */
 MF_INLINE const int8_t *mf_dot_block(const struct mf_dot_cfg *cfg, const int8_t *x,
-				     const int8_t *w, const int32_t *entry, int32_t out_zero,
+				     const int8_t *w, const int32_t *entry,
 				     int8_t *out, int np, int nb)
 {
-	const struct mf_requant_cfg rq = {cfg->rq.mode, cfg->rq.shift, cfg->rq.lo, cfg->rq.hi,
-					  out_zero};
+	const struct mf_requant_cfg rq = cfg->rq;
 	const int words = mf_requant_words(rq.mode);
 	const int unroll = mf_dot_unroll(cfg->depth);
 	const int8_t *end = x + cfg->depth / unroll * unroll;
@@ -118,7 +117,7 @@ MF_INLINE const int8_t *mf_dot_block(const struct mf_dot_cfg *cfg, const int8_t 
 
 /** @brief @p np pixels times @p channels channels. */
 MF_INLINE void mf_dot_pixels(const struct mf_dot_cfg *cfg, const int8_t *x, const int8_t *w,
-			     const int32_t *entry, int32_t out_zero, int8_t *out, int channels,
+			     const int32_t *entry, int8_t *out, int channels,
 			     int np)
 {
 	const int words = mf_requant_words(cfg->rq.mode);
@@ -129,11 +128,11 @@ MF_INLINE void mf_dot_pixels(const struct mf_dot_cfg *cfg, const int8_t *x, cons
 	MF_KEEP(entry);
 	MF_KEEP(out);
 	for (int c = 0; c < channels - rest; c += cfg->block) {
-		w = mf_dot_block(cfg, x, w, entry, out_zero, out + c, np, cfg->block);
+		w = mf_dot_block(cfg, x, w, entry, out + c, np, cfg->block);
 		entry += cfg->block * words;
 	}
 	if (rest != 0) {
-		mf_dot_block(cfg, x, w, entry, out_zero, out + channels - rest, np, rest);
+		mf_dot_block(cfg, x, w, entry, out + channels - rest, np, rest);
 	}
 }
 

@@ -85,11 +85,9 @@ MF_INLINE void mf_dot_dsp_store(const struct mf_dot_dsp_cfg *cfg, const struct m
 
 /** @brief @p np pixels times @p nb channels; returns the next weights. */
 MF_INLINE const uint32_t *mf_dot_dsp_block(const struct mf_dot_dsp_cfg *cfg, const uint32_t *x,
-					   const uint32_t *w, const int32_t *entry,
-					   int32_t out_zero, int8_t *out, int np, int nb)
+					   const uint32_t *w, const int32_t *entry, int8_t *out, int np, int nb)
 {
-	const struct mf_requant_cfg rq = {cfg->rq.mode, cfg->rq.shift, cfg->rq.lo, cfg->rq.hi,
-					  out_zero};
+	const struct mf_requant_cfg rq = cfg->rq;
 	const int words = mf_requant_words(rq.mode);
 	const int pairs = (nb + 1) / 2;
 	const int unroll = mf_dot_dsp_unroll(cfg->steps);
@@ -155,7 +153,7 @@ MF_INLINE const uint32_t *mf_dot_dsp_block(const struct mf_dot_dsp_cfg *cfg, con
 
 /** @brief @p np pixels times @p channels channels. */
 MF_INLINE void mf_dot_dsp_pixels(const struct mf_dot_dsp_cfg *cfg, const uint32_t *x,
-				 const uint32_t *w, const int32_t *entry, int32_t out_zero,
+				 const uint32_t *w, const int32_t *entry,
 				 int8_t *out, int channels, int np)
 {
 	const int words = mf_requant_words(cfg->rq.mode);
@@ -166,11 +164,11 @@ MF_INLINE void mf_dot_dsp_pixels(const struct mf_dot_dsp_cfg *cfg, const uint32_
 	MF_KEEP(entry);
 	MF_KEEP(out);
 	for (int c = 0; c < channels - rest; c += cfg->block) {
-		w = mf_dot_dsp_block(cfg, x, w, entry, out_zero, out + c, np, cfg->block);
+		w = mf_dot_dsp_block(cfg, x, w, entry, out + c, np, cfg->block);
 		entry += cfg->block * words;
 	}
 	if (rest != 0) {
-		mf_dot_dsp_block(cfg, x, w, entry, out_zero, out + channels - rest, np, rest);
+		mf_dot_dsp_block(cfg, x, w, entry, out + channels - rest, np, rest);
 	}
 }
 

@@ -38,12 +38,14 @@ MF_INLINE void mf_fully_connected_row_s8(const struct mf_fully_connected_cfg *cf
 	const struct mf_dot_cfg dot = {
 		.block = 8,
 		.depth = cfg->depth,
-		.rq = {cfg->rq_mode, cfg->rq_shift, cfg->rq_lo, cfg->rq_hi, 0},
+		.rq = {cfg->rq_mode, cfg->rq_shift, cfg->rq_lo, cfg->rq_hi, data->out_zero,
+		       data->requant},
 	};
 
 	(void)tick;
 	(void)scratch;
-	mf_dot_pixels(&dot, in[0], data->weights, data->requant, data->out_zero, out, cfg->out_c,
+	mf_dot_pixels(&dot, in[0], data->weights,
+		      mf_requant_entries(cfg->rq_mode, data->requant), out, cfg->out_c,
 		      1);
 }
 

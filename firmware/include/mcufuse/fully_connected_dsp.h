@@ -42,13 +42,14 @@ MF_INLINE void mf_fully_connected_row_s8_dsp(const struct mf_fully_connected_dsp
 		.block = 8,
 		.steps = ((int)cfg->depth + 3) / 4 * 2,
 		.raw = cfg->raw,
-		.rq = {cfg->rq_mode, cfg->rq_shift, cfg->rq_lo, cfg->rq_hi, 0},
+		.rq = {cfg->rq_mode, cfg->rq_shift, cfg->rq_lo, cfg->rq_hi, data->out_zero,
+		       data->requant},
 	};
 
 	(void)tick;
 	mf_dot_dsp_widen(scratch, in[0], in[0], cfg->depth, 1);
-	mf_dot_dsp_pixels(&dot, scratch, (const uint32_t *)data->weights, data->requant,
-			  data->out_zero, out, cfg->out_c, 1);
+	mf_dot_dsp_pixels(&dot, scratch, (const uint32_t *)data->weights,
+			  mf_requant_entries(cfg->rq_mode, data->requant), out, cfg->out_c, 1);
 }
 
 #endif /* MCUFUSE_FULLY_CONNECTED_DSP_H_ */

@@ -10,18 +10,26 @@
  * The generator picks the mode and proves that its constants give the exact result for every
  * accumulator that can occur (generator/mcufuse/kernels/requant.py):
  *
- *     HIGH     y = clamp((high word of (acc * M) + R) >> shift)    entry: bias, M, R
+ *     HIGH     y = clamp((high word of (acc * M) + R) >> shift)    entry: bias << 10 | R, M
  *     AFFINE   y = clamp((acc * M + C) >> (32 + shift))            entry: M, C lo, C hi
- *     SPLIT    the same, C chosen by the sign of acc               entry: bias, M, C+ lo, hi, C- lo, hi
+ *     SPLIT    the same, with C = K + h, or K - h - 1 if acc < 0   entry: bias, M, h
  *     TFLITE, TFLITE_SINGLE, ONNX
  *              the rounding mode's own arithmetic                  entry: bias, multiplier, shift
  *
- * The bias is part of C in AFFINE: there the accumulation starts at 0.
+ *     HIGH_WIDE
+ *              as HIGH                                             entry: bias, M, R
+ *
+ * K is (2 out_zero + 1) * 2^(31 + shift). The bias is part of C in AFFINE: there the accumulation
+ * starts at 0. In a uniform table the words after the first are the same for all entries and stand
+ * once, before them.
  */
 #ifndef MCUFUSE_REQUANT_H_
 #define MCUFUSE_REQUANT_H_
 
 #include <mcufuse/simd.h>
+
+/** Bits of R in a word of mode HIGH. */
+#define MF_REQUANT_R_BITS 10
 
 enum mf_requant_mode {
 	MF_REQUANT_HIGH = 0,
@@ -30,6 +38,8 @@ enum mf_requant_mode {
 	MF_REQUANT_TFLITE = 3,
 	MF_REQUANT_SINGLE = 4,
 	MF_REQUANT_ONNX = 5,
+	MF_REQUANT_HIGH_WIDE = 6,
+	MF_REQUANT_UNIFORM = 8, /**< added to a mode other than AFFINE */
 };
 
 /** @brief How a layer requantizes; compile-time constants, taken from a kernel's cfg. */
@@ -38,19 +48,34 @@ struct mf_requant_cfg {
 	int shift;        /**< of HIGH, AFFINE and SPLIT */
 	int32_t lo;       /**< least output */
 	int32_t hi;       /**< greatest output */
-	int32_t out_zero; /**< of the exact modes (the others have it in C) */
+	int32_t out_zero; /**< of SPLIT and the exact modes (the others have it in C) */
+	const int32_t *common; /**< of a uniform table: its first two words */
 };
 
 /** @brief Words of one channel's entry in the table. */
 MF_INLINE int mf_requant_words(int mode)
 {
-	return mode == MF_REQUANT_SPLIT ? 6 : 3;
+	return mode >= MF_REQUANT_UNIFORM ? 1 : mode == MF_REQUANT_HIGH ? 2 : 3;
+}
+
+/** @brief The first entry of a table. */
+MF_INLINE const int32_t *mf_requant_entries(int mode, const int32_t *table)
+{
+	return table + (mode >= MF_REQUANT_UNIFORM ? 2 : 0);
+}
+
+/** @brief Word 1 or 2 of an entry. */
+MF_INLINE int32_t mf_requant_word(const struct mf_requant_cfg *rq, const int32_t *entry, int i)
+{
+	return rq->mode >= MF_REQUANT_UNIFORM ? rq->common[i - 1] : entry[i];
 }
 
 /** @brief Where the accumulation of a channel starts. */
 MF_INLINE int32_t mf_requant_start(const struct mf_requant_cfg *rq, const int32_t *entry)
 {
-	return rq->mode == MF_REQUANT_AFFINE ? 0 : entry[0];
+	const int mode = rq->mode % MF_REQUANT_UNIFORM;
+
+	return mode == MF_REQUANT_AFFINE ? 0 : mode == MF_REQUANT_HIGH ? entry[0] >> MF_REQUANT_R_BITS : entry[0];
 }
 
 /** @brief 64-bit constant from two table words, low word first (cores are little-endian). */
@@ -100,41 +125,43 @@ MF_INLINE int64_t mf_requant_onnx(int32_t acc, int32_t m, int shift)
 	return rounded;
 }
 
-/** @brief clamp((acc * m + c) >> (32 + shift)). */
-MF_INLINE int32_t mf_requant_affine(const struct mf_requant_cfg *rq, int32_t m, int64_t c,
-				    int32_t acc)
+/** @brief The exact modes. */
+MF_INLINE int32_t mf_requant_exact(const struct mf_requant_cfg *rq, int32_t m, int shift, int32_t acc)
 {
-	int32_t high = (int32_t)((c + (int64_t)acc * m) >> 32);
+	const int mode = rq->mode % MF_REQUANT_UNIFORM;
+	int64_t y = mode == MF_REQUANT_TFLITE   ? mf_requant_tflite(acc, m, shift)
+		    : mode == MF_REQUANT_SINGLE ? mf_requant_single(acc, m, shift)
+						: mf_requant_onnx(acc, m, shift);
 
-	return mf_shift_clamp(high, rq->shift, rq->lo, rq->hi);
+	y += rq->out_zero;
+	return y < rq->lo ? rq->lo : (y > rq->hi ? rq->hi : (int32_t)y);
 }
 
 /** @brief The output for the accumulator @p acc of the channel of @p entry. */
 MF_INLINE int32_t mf_requant(const struct mf_requant_cfg *rq, const int32_t *entry, int32_t acc)
 {
-	int64_t y;
+	const int mode = rq->mode % MF_REQUANT_UNIFORM;
+	int64_t offset = 0;
+	int32_t high;
 
-	switch (rq->mode) {
-	case MF_REQUANT_HIGH:
-		return mf_shift_clamp(mf_multiply_high_add(acc, entry[1], entry[2]), rq->shift, rq->lo,
-				      rq->hi);
-	case MF_REQUANT_AFFINE:
-		return mf_requant_affine(rq, entry[0], mf_requant_offset(entry + 1), acc);
-	case MF_REQUANT_SPLIT:
-		return mf_requant_affine(rq, entry[1],
-					 mf_requant_offset(entry + (acc < 0 ? 4 : 2)), acc);
-	case MF_REQUANT_TFLITE:
-		y = mf_requant_tflite(acc, entry[1], entry[2]);
-		break;
-	case MF_REQUANT_SINGLE:
-		y = mf_requant_single(acc, entry[1], entry[2]);
-		break;
-	default:
-		y = mf_requant_onnx(acc, entry[1], entry[2]);
-		break;
+	if (mode == MF_REQUANT_HIGH_WIDE) {
+		high = mf_multiply_high_add(acc, entry[1], entry[2]);
+	} else if (mode == MF_REQUANT_HIGH) {
+		high = (int32_t)((uint32_t)entry[0] << (32 - MF_REQUANT_R_BITS));
+		high >>= 32 - MF_REQUANT_R_BITS;
+		high = mf_multiply_high_add(acc, mf_requant_word(rq, entry, 1), high);
+	} else if (mode == MF_REQUANT_AFFINE) {
+		offset = mf_requant_offset(entry + 1);
+		high = (int32_t)((offset + (int64_t)acc * entry[0]) >> 32);
+	} else if (mode == MF_REQUANT_SPLIT) {
+		offset = mf_requant_word(rq, entry, 2) ^ (acc >> 31);
+		high = (int32_t)((offset + (int64_t)acc * mf_requant_word(rq, entry, 1)) >> 32);
+		high += (int32_t)((uint32_t)(2 * rq->out_zero + 1) << (rq->shift - 1));
+	} else {
+		return mf_requant_exact(rq, mf_requant_word(rq, entry, 1),
+					mf_requant_word(rq, entry, 2), acc);
 	}
-	y += rq->out_zero;
-	return y < rq->lo ? rq->lo : (y > rq->hi ? rq->hi : (int32_t)y);
+	return mf_shift_clamp(high, rq->shift, rq->lo, rq->hi);
 }
 
 #endif /* MCUFUSE_REQUANT_H_ */

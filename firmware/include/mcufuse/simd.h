@@ -38,8 +38,12 @@ MF_INLINE int32_t mf_shift_clamp(int32_t x, int shift, int32_t lo, int32_t hi)
 #if MF_HAS_SAT
 	int32_t y;
 
-	if (lo == -128 && hi == 127 && shift > 0) {
-		__asm__("ssat %0, #8, %1, asr %2" : "=r"(y) : "r"(x), "i"(shift > 0 ? shift : 1));
+	if (lo == -128 && hi == 127) {
+		if (shift == 0) {
+			__asm__("ssat %0, #8, %1" : "=r"(y) : "r"(x));
+		} else {
+			__asm__("ssat %0, #8, %1, asr %2" : "=r"(y) : "r"(x), "i"(shift > 0 ? shift : 1));
+		}
 		return y;
 	}
 	if (lo == 0 && hi == 127 && shift > 0) {

@@ -135,6 +135,7 @@ def _lower_base(shape: _Shape, plan: RequantPlan) -> Lowered:
 
 def _lower_dsp(shape: _Shape, plan: RequantPlan) -> Lowered:
     """`mf_conv2d_row_s8_dsp`."""
+    plan = plan.widened()
     op, taps = shape.op, shape.taps
     raw = all(raw_possible(part, BLOCK) for part in shape.per_group())
     packed = np.concatenate([pack_words(part, BLOCK, raw) for part in shape.per_group()])
@@ -205,7 +206,15 @@ class Conv2DKernel(Kernel[Conv2D]):
         flat = weights.reshape(out_c, -1)
         bias = np.asarray(graph.const(op.inputs[2])).astype(np.int64) - op.in_zero * flat.astype(np.int64).sum(axis=1)
         lo, hi = raw_range(flat)
-        plan = plan_requant(op.requant, bias=bias, raw_lo=lo, raw_hi=hi, out_zero=op.out_zero, clamp=op.clamp)
+        plan = plan_requant(
+            op.requant,
+            bias=bias,
+            raw_lo=lo,
+            raw_hi=hi,
+            out_zero=op.out_zero,
+            clamp=op.clamp,
+            uniform=True,
+        )
         if isinstance(plan, Refusal):
             return [Refusal(function, plan.reason)]
         shape = _Shape(op, in_w, in_c, out_h, out_w, flat, (k_h, k_w))

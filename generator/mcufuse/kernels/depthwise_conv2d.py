@@ -62,6 +62,7 @@ def _lower_dsp(
     op: DepthwiseConv2D, flat: Array, widths: tuple[int, int, int, int], rows: RowPlan, plan: RequantPlan
 ) -> Lowered | Refusal:
     """`mf_depthwise_conv2d_row_s8_dsp`, for 3x3 windows."""
+    plan = plan.widened()
     function = "mf_depthwise_conv2d_row_s8_dsp"
     in_h, in_w, in_c, out_w = widths
     window = rows.reads[0]
@@ -139,7 +140,15 @@ class DepthwiseConv2DKernel(Kernel[DepthwiseConv2D]):
         flat = weights.reshape(k_h * k_w, out_c).T
         bias = np.asarray(graph.const(op.inputs[2])).astype(np.int64) - op.in_zero * flat.astype(np.int64).sum(axis=1)
         lo, hi = raw_range(flat)
-        plan = plan_requant(op.requant, bias=bias, raw_lo=lo, raw_hi=hi, out_zero=op.out_zero, clamp=op.clamp)
+        plan = plan_requant(
+            op.requant,
+            bias=bias,
+            raw_lo=lo,
+            raw_hi=hi,
+            out_zero=op.out_zero,
+            clamp=op.clamp,
+            uniform=True,
+        )
         if isinstance(plan, Refusal):
             return [Refusal(function, plan.reason)]
         rows = window_rows(out_h, k_h, op.stride[0], op.dilation[0], op.padding.top)

@@ -81,7 +81,15 @@ class FullyConnectedKernel(Kernel[FullyConnected]):
         bias = np.asarray(context.graph.const(op.inputs[2])).astype(np.int64)
         bias -= op.in_zero * weights.astype(np.int64).sum(axis=1)
         lo, hi = raw_range(weights)
-        plan = plan_requant(op.requant, bias=bias, raw_lo=lo, raw_hi=hi, out_zero=op.out_zero, clamp=op.clamp)
+        plan = plan_requant(
+            op.requant,
+            bias=bias,
+            raw_lo=lo,
+            raw_hi=hi,
+            out_zero=op.out_zero,
+            clamp=op.clamp,
+            uniform=True,
+        )
         if isinstance(plan, Refusal):
             return [Refusal(function, plan.reason)]
         ways: list[Lowered | Refusal] = [_lower_base(op, weights, plan)]
