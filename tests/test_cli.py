@@ -173,7 +173,7 @@ def test_files_are_written_once(tmp_path: Path) -> None:
     assert write_files(target, {"a.c": "int a;\n", "b.bin": b"\x01"}) == ["b.bin"]
     assert (target / "a.c").stat().st_mtime_ns == before
     assert (target / "b.bin").read_bytes() == b"\x01"
-    assert sorted(p.name for p in target.parent.iterdir()) == ["dir"]
+    assert sorted(p.name for p in target.iterdir()) == ["a.c", "b.bin"]
 
 
 def test_a_full_disk_leaves_nothing_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,6 +193,13 @@ def test_a_full_disk_leaves_nothing_half_written(tmp_path: Path, monkeypatch: py
     with pytest.raises(UserError, match="No space left"):
         write_files(tmp_path / "fresh" / "deep", {"b.c": "new"})
     assert [p.name for p in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_directory_behind_a_link(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    write_files(tmp_path / "link", {"a.c": "x"})
+    assert (tmp_path / "real" / "a.c").read_text() == "x"
 
 
 def test_things_in_the_way(tmp_path: Path) -> None:

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes generated files so that a directory never holds a half-written set.
 
-All files are first written to a temporary sibling of the directory and then moved into it; a file whose content
-has not changed keeps its modification time, so that nothing is recompiled for it.
+All files are first written to a temporary directory inside it, which is on the same file system whatever the
+directory is mounted or linked to, and then moved to their place. A file whose content has not changed keeps its
+modification time, so that nothing is recompiled for it.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def _move_in(directory: Path, files: Mapping[str, bytes]) -> None:
     blocked = [name for name in files if (directory / name).is_dir()]
     if blocked:
         raise IsADirectoryError(21, f"{blocked[0]} is a directory")
-    temporary = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
+    temporary = Path(tempfile.mkdtemp(prefix=".mcufuse-", dir=directory))
     try:
         for name, raw in files.items():
             (temporary / name).write_bytes(raw)
