@@ -158,7 +158,7 @@ def test_selftest_runs_on_the_target(tmp_path: Path, name: str) -> None:
     src = firmware_dir() / "src"
     sources = [TINY / "tiny.c", tmp_path / "tiny_vectors.c", tmp_path / "main.c", src / "mcufuse.c", src / "vectors.c"]
     image = compile_and_link(sources, core_by_name(name), out_dir=tmp_path, include_dirs=[TINY, tmp_path])
-    assert run_elf(find_emulator(), image.machine, image.elf, work_dir=tmp_path, timeout_s=20).code == 1
+    assert run_elf(find_emulator(), image.machine, image.elf, work_dir=tmp_path, timeout_s=60).code == 1
 
 
 def test_a_write_outside_of_the_arena_is_found(tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ def test_steps_that_depend_on_their_caller_are_found(tmp_path: Path) -> None:
 def test_a_fault_is_told(tmp_path: Path, name: str, statement: str, message: str) -> None:
     image = build(variant(tmp_path, with_first(statement)), core_by_name(name), out_dir=tmp_path / "out")
     with pytest.raises(UserError, match=message):
-        run(image, inputs=[[tiny_input(1)]], timeout_s=20)
+        run(image, inputs=[[tiny_input(1)]], timeout_s=60)
 
 
 def test_cortex_m0_executes_only_its_own_instructions(tmp_path: Path) -> None:
@@ -215,7 +215,7 @@ def test_cortex_m0_executes_only_its_own_instructions(tmp_path: Path) -> None:
     for core in (M0, M3):
         as_m0 = Core(M0.name, core.isa, core.gcc)
         image = compile_and_link([main], as_m0, out_dir=tmp_path / core.name)
-        ended[core.name] = run_elf(find_emulator(), machine, image.elf, work_dir=tmp_path, timeout_s=20).code
+        ended[core.name] = run_elf(find_emulator(), machine, image.elf, work_dir=tmp_path, timeout_s=60).code
     assert ended["cortex-m0plus"] == 7
     assert ended["cortex-m3"] in (64, -signal.SIGABRT)  # the fault handler is built for Cortex-M3 too
 
@@ -227,7 +227,7 @@ def test_a_network_that_does_not_end_is_stopped(tmp_path: Path) -> None:
     began = time.monotonic()
     with pytest.raises(UserError, match=r"did not finish within 0\.5 s"):
         run(image, inputs=[[tiny_input(1)]], timeout_s=0.5)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
     assert not emulators_of(os.getpid())
 
 
@@ -249,14 +249,14 @@ def test_no_emulator_outlives_a_killed_python(tmp_path: Path) -> None:
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1] / "generator")}
     python = subprocess.Popen([sys.executable, "-c", program], env=env)
     try:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not (found := emulators_of(python.pid)):
             assert time.monotonic() < deadline
             time.sleep(0.02)
     finally:
         python.send_signal(signal.SIGKILL)
         python.wait()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while Path(f"/proc/{found[0]}/cmdline").exists() and Path(f"/proc/{found[0]}/cmdline").read_text():
         assert time.monotonic() < deadline
         time.sleep(0.02)
