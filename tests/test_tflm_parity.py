@@ -9,14 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tflite_cases import CASES, Case, sample_inputs
-from tflm import Tflm
 
 from mcufuse.importers.tflite import import_tflite
 from mcufuse.importers.tflite_ops import OPERATORS
 from mcufuse.importers.tflite_schema import read_model
 from mcufuse.ir import Graph, Reshape
 from mcufuse.oracle import evaluate, evaluate_all
+from tflite_cases import CASES, Case, sample_inputs
+from tflm import Tflm
 
 pytestmark = pytest.mark.tflm
 

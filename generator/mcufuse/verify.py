@@ -142,7 +142,10 @@ def _operator(op: Op, graph: Graph) -> Found:
         for field in ("in_zero", "out_zero", "lhs_zero", "rhs_zero", "alpha_zero"):
             if not S8_MIN <= getattr(op, field, 0) <= S8_MAX:
                 yield f"{field} {getattr(op, field)}"
-        yield from check(op, args, out)
+        try:
+            yield from list(check(op, args, out))
+        except (ValueError, TypeError, IndexError) as error:  # a tuple of the wrong length
+            yield f"malformed: {error}"
 
 
 def _requant(requant: Requant, lengths: tuple[int, ...], what: str = "requant") -> Found:
@@ -163,9 +166,11 @@ def _constant(tensor: Tensor, dtype: DType, what: str) -> Found:
 
 
 def _window(
-    size: tuple[int, int, int], kernel: tuple[int, int], stride: tuple[int, int], dilation: tuple[int, int], p: Padding
+    size: tuple[int, ...], kernel: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[int, ...], p: Padding
 ) -> tuple[int, int]:
-    """(height, width) of the output of a window; (0, 0) for values that are not positive."""
+    """(height, width) of the output of a window; (0, 0) for values that are not two, or not positive."""
+    if {len(kernel), len(stride), len(dilation)} != {2}:
+        return 0, 0
     if min(*kernel, *stride, *dilation) < 1 or min(p.top, p.left, p.bottom, p.right) < 0:
         return 0, 0
     extents = [(k - 1) * d + 1 for k, d in zip(kernel, dilation, strict=True)]
