@@ -58,8 +58,10 @@ MF_INLINE void mf_copy_s8(int8_t *to, const int8_t *from, int n)
 		from += 4;
 	}
 	MF_UNROLL
-	for (int i = 0; i < (n & 3); i++) {
-		to[i] = from[i];
+	for (int i = 0; i < 3; i++) {
+		if (i < (n & 3)) {
+			to[i] = from[i];
+		}
 	}
 }
 
@@ -115,15 +117,14 @@ MF_INLINE void mf_conv2d_gather(const struct mf_conv2d_cfg *cfg, const int8_t *c
 MF_INLINE void mf_conv2d_row_s8(const struct mf_conv2d_cfg *cfg, const struct mf_conv2d_data *data,
 				const int8_t *const *in, int8_t *out, int tick, void *scratch)
 {
-	const int depth = cfg->k_h * cfg->k_w * (cfg->in_c / cfg->groups);
+	const int channels = cfg->in_c / cfg->groups;
+	const int depth = cfg->k_h * cfg->k_w * channels;
 	const int out_c = cfg->out_c / cfg->groups;
-	const int weights = depth * out_c;
 	const int words = mf_requant_words(cfg->rq_mode) * out_c;
-	const bool direct = cfg->direct;
 	const struct mf_dot_cfg dot = {
 		.block = 4,
 		.depth = depth,
-		.distance = direct ? cfg->stride_w * cfg->in_c : depth,
+		.distance = cfg->direct ? cfg->stride_w * cfg->in_c : depth,
 		.out_step = cfg->out_c,
 		.rq = {cfg->rq_mode, cfg->rq_shift, cfg->rq_lo, cfg->rq_hi, data->out_zero,
 		       data->requant},
@@ -132,28 +133,25 @@ MF_INLINE void mf_conv2d_row_s8(const struct mf_conv2d_cfg *cfg, const struct mf
 
 	(void)tick;
 	for (int g = 0; g < cfg->groups; g++) {
-		const int channel = g * (cfg->in_c / cfg->groups);
-		const int8_t *w = data->weights + g * weights;
+		const int8_t *w = data->weights + g * depth * out_c;
 		const int32_t *entry = mf_requant_entries(cfg->rq_mode, data->requant) + g * words;
 		int8_t *to = out + g * out_c;
-		const int8_t *x = direct ? in[0] : window;
-		int p = 0;
+		const int8_t *x = cfg->direct ? in[0] : window;
 
-		for (; p + 1 < cfg->out_w; p += 2) {
-			if (!direct) {
-				mf_conv2d_gather(cfg, in, p, channel, data->in_zero, window);
-				mf_conv2d_gather(cfg, in, p + 1, channel, data->in_zero,
-						 window + depth);
+		for (int p = 0; p < cfg->out_w; p += 2) {
+			const int np = cfg->out_w % 2 == 0 || p + 1 < cfg->out_w ? 2 : 1;
+
+			for (int q = 0; !cfg->direct && q < np; q++) {
+				mf_conv2d_gather(cfg, in, p + q, g * channels, data->in_zero,
+						 window + q * depth);
 			}
-			mf_dot_pixels(&dot, x, w, entry, to, out_c, 2);
+			if (np == 2) {
+				mf_dot_pixels(&dot, x, w, entry, to, out_c, 2);
+			} else {
+				mf_dot_pixels(&dot, x, w, entry, to, out_c, 1);
+			}
 			to += 2 * cfg->out_c;
-			x += direct ? 2 * dot.distance : 0;
-		}
-		if (cfg->out_w % 2 != 0) {
-			if (!direct) {
-				mf_conv2d_gather(cfg, in, p, channel, data->in_zero, window);
-			}
-			mf_dot_pixels(&dot, x, w, entry, to, out_c, 1);
+			x += cfg->direct ? 2 * dot.distance : 0;
 		}
 	}
 }

@@ -12,7 +12,9 @@
  *
  *     w[k][0..nb-1] for k = 0..depth-1, block after block
  *
- * All blocks of a layer have the same number of channels, except the last one.
+ * All blocks of a layer have the same number of channels, except the last one. In a `sized` layer, where
+ * only the run knows the sizes, all have: weights and table are filled up with channels that are
+ * computed and dropped; the depth is a multiple of 4.
  */
 #ifndef MCUFUSE_DOT_H_
 #define MCUFUSE_DOT_H_
@@ -24,6 +26,7 @@
 
 /** @brief What a layer's blocks have in common; compile-time constants. */
 struct mf_dot_cfg {
+	bool sized;   /**< depth, out_step, rq.shift and the channels are variables */
 	int block;    /**< output channels of a full block */
 	int depth;    /**< values of a window */
 	int distance; /**< from a value of the first pixel's window to the second's, bytes */
@@ -68,22 +71,36 @@ MF_INLINE void mf_dot_step(int32_t acc[2][MF_DOT_CHANNELS], const int8_t *x, con
 	}
 }
 
-/** @brief @p np pixels times @p nb channels, requantized into @p out; returns the next weights. */
-MF_INLINE const int8_t *mf_dot_block(const struct mf_dot_cfg *cfg, const int8_t *x,
-				     const int8_t *w, const int32_t *entry,
-				     int8_t *out, int np, int nb)
+/**
+ * @brief The inner loop of a sized layer; returns the next weights.
+ *
+ * The depth is a multiple of 4; windows of two pixels alternate word by word, so that the distance is constant.
+ */
+MF_INLINE const int8_t *mf_dot_walk_sized(const struct mf_dot_cfg *cfg,
+					  int32_t acc[2][MF_DOT_CHANNELS], const int8_t *x,
+					  const int8_t *w, int np, int nb)
 {
-	const struct mf_requant_cfg rq = cfg->rq;
-	const int words = mf_requant_words(rq.mode);
+	const int8_t *end = x + cfg->depth * np;
+
+	do {
+		MF_UNROLL
+		for (int k = 0; k < 4; k++) {
+			mf_dot_step(acc, x + k, w + k * nb, 4, np, nb);
+		}
+		x += 4 * np;
+		w += 4 * nb;
+	} while (x != end);
+	return w;
+}
+
+/** @brief The inner loop for a constant depth; returns the next weights. */
+MF_INLINE const int8_t *mf_dot_walk(const struct mf_dot_cfg *cfg,
+				    int32_t acc[2][MF_DOT_CHANNELS], const int8_t *x,
+				    const int8_t *w, int np, int nb)
+{
 	const int unroll = mf_dot_unroll(cfg->depth);
 	const int8_t *end = x + cfg->depth / unroll * unroll;
-	int32_t acc[2][MF_DOT_CHANNELS];
 
-	MF_UNROLL
-	for (int j = 0; j < nb; j++) {
-		acc[0][j] = mf_requant_start(&rq, entry + j * words);
-		acc[1][j] = acc[0][j];
-	}
 	do {
 		MF_UNROLL
 		for (int k = 0; k < unroll; k++) {
@@ -98,7 +115,25 @@ MF_INLINE const int8_t *mf_dot_block(const struct mf_dot_cfg *cfg, const int8_t 
 			mf_dot_step(acc, x + k, w + k * nb, cfg->distance, np, nb);
 		}
 	}
-	w += cfg->depth % unroll * nb;
+	return w + cfg->depth % unroll * nb;
+}
+
+/** @brief @p np pixels times @p nb channels, requantized into @p out; returns the next weights. */
+MF_INLINE const int8_t *mf_dot_block(const struct mf_dot_cfg *cfg, const int8_t *x,
+				     const int8_t *w, const int32_t *entry,
+				     int8_t *out, int np, int nb)
+{
+	const struct mf_requant_cfg rq = cfg->rq;
+	const int words = mf_requant_words(rq.mode);
+	int32_t acc[2][MF_DOT_CHANNELS];
+
+	MF_UNROLL
+	for (int j = 0; j < nb; j++) {
+		acc[0][j] = mf_requant_start(&rq, entry + j * words);
+		acc[1][j] = acc[0][j];
+	}
+	w = cfg->sized ? mf_dot_walk_sized(cfg, acc, x, w, np, nb)
+		       : mf_dot_walk(cfg, acc, x, w, np, nb);
 	MF_UNROLL
 	for (int j = 0; j < nb; j++) {
 		int32_t y[2];
@@ -115,6 +150,32 @@ MF_INLINE const int8_t *mf_dot_block(const struct mf_dot_cfg *cfg, const int8_t 
 	return w;
 }
 
+/** @brief As mf_dot_pixels() for a sized layer. */
+MF_INLINE void mf_dot_pixels_sized(const struct mf_dot_cfg *cfg, const int8_t *x, const int8_t *w,
+				   const int32_t *entry, int8_t *out, int channels, int np)
+{
+	int8_t spare[2 * MF_DOT_CHANNELS];
+
+	for (int c = channels; c > 0; c -= cfg->block) {
+		struct mf_dot_cfg block = *cfg;
+		int8_t *to = out;
+
+		if (c < cfg->block) {
+			block.out_step = cfg->block;
+			to = spare;
+		}
+		w = mf_dot_block(&block, x, w, entry, to, np, cfg->block);
+		entry += cfg->block * mf_requant_words(cfg->rq.mode);
+		for (int j = 0; c < cfg->block && j < c; j++) {
+			out[j] = spare[j];
+			if (np > 1) {
+				out[cfg->out_step + j] = spare[cfg->block + j];
+			}
+		}
+		out += cfg->block;
+	}
+}
+
 /** @brief @p np pixels times @p channels channels. */
 MF_INLINE void mf_dot_pixels(const struct mf_dot_cfg *cfg, const int8_t *x, const int8_t *w,
 			     const int32_t *entry, int8_t *out, int channels,
@@ -127,6 +188,10 @@ MF_INLINE void mf_dot_pixels(const struct mf_dot_cfg *cfg, const int8_t *x, cons
 	MF_KEEP(w);
 	MF_KEEP(entry);
 	MF_KEEP(out);
+	if (cfg->sized) {
+		mf_dot_pixels_sized(cfg, x, w, entry, out, channels, np);
+		return;
+	}
 	for (int c = 0; c < channels - rest; c += cfg->block) {
 		w = mf_dot_block(cfg, x, w, entry, out + c, np, cfg->block);
 		entry += cfg->block * words;

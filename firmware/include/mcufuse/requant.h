@@ -50,6 +50,7 @@ struct mf_requant_cfg {
 	int32_t hi;       /**< greatest output */
 	int32_t out_zero; /**< of SPLIT and the exact modes (the others have it in C) */
 	const int32_t *common; /**< of a uniform table: its first two words */
+	bool sized;            /**< the shift is a variable */
 };
 
 /** @brief Words of one channel's entry in the table. */
@@ -160,6 +161,9 @@ MF_INLINE int32_t mf_requant(const struct mf_requant_cfg *rq, const int32_t *ent
 	} else {
 		return mf_requant_exact(rq, mf_requant_word(rq, entry, 1),
 					mf_requant_word(rq, entry, 2), acc);
+	}
+	if (rq->sized) {
+		return mf_shift_clamp(high >> rq->shift, 0, rq->lo, rq->hi);
 	}
 	return mf_shift_clamp(high, rq->shift, rq->lo, rq->hi);
 }

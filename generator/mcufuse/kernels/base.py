@@ -151,6 +151,7 @@ class Lowered:
     scratch_bytes: int = 0  # alive during a tick only
     state_bytes: int = 0  # alive from the first to the last tick (reductions); passed instead of scratch
     instructions: int = 0  # estimated for the whole operator on the core
+    code_bytes: int = 0  # estimated, of one instance: operators with equal `function` and `cfg` share it
     variable: tuple[str, ...] = ()  # fields of cfg that the function may also take at run time, at a small cost
 
 

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from ..ir import Conv2D, DepthwiseConv2D, FullyConnected, Graph, Padding
 from ..target import Isa
 from .base import Array, CArray, CStruct, CValue, Kernel, LowerContext, Lowered, Refusal, RowPlan, Window
 from .dsp import pack_words, raw_possible, steps_of
-from .requant import RequantPlan, plan_requant
+from .requant import Mode, RequantPlan, plan_requant
 
 __all__ = [
     "Conv2DKernel", "finish", "pack_blocks", "padded_input", "raw_range", "too_large", "window_rows",
@@ -130,6 +130,45 @@ def _lower_base(shape: _Shape, plan: RequantPlan) -> Lowered:
         rows=shape.rows,
         scratch_bytes=0 if shape.direct else 2 * taps,
         instructions=int(shape.out_h * shape.out_w * (pixel + gather)),
+        code_bytes=_base_code(shape, plan),
+    )
+
+
+def _filled(shape: _Shape, plan: RequantPlan) -> tuple[Array, RequantPlan]:
+    """Weights and table with further channels up to whole blocks of 4, and values up to a multiple of 4."""
+    channels, values = -shape.out_c % BLOCK, -shape.taps % 4
+    flat = np.pad(shape.flat, ((0, channels), (0, values)))
+    entries = np.concatenate([plan.entries, np.repeat(plan.entries[-1:], channels, axis=0)])
+    return flat, replace(plan, entries=entries)
+
+
+def _lower_sized(shape: _Shape, plan: RequantPlan) -> Lowered | Refusal:
+    """`mf_conv2d_sized_row_s8`."""
+    function = "mf_conv2d_sized_row_s8"
+    op = shape.op
+    if op.groups > 1 or op.dilation[1] > 1 or shape.taps > 65532:
+        return Refusal(function, "groups, dilation or more than 65,532 values in a window")
+    flat, plan = _filled(shape, plan)
+    data: tuple[tuple[str, CValue], ...] = (
+        ("weights", CArray("int8_t", pack_blocks(flat, BLOCK), "weights")), ("requant", plan.array()),
+        ("in_w", shape.in_w), ("in_c", shape.in_c), ("out_w", shape.out_w), ("out_c", shape.out_c),
+        ("depth", int(flat.shape[1])), ("pad_left", op.padding.left), ("k_h", shape.kernel[0]),
+        ("k_w", shape.kernel[1]), ("stride_w", op.stride[1]), ("rq_shift", plan.shift), ("in_zero", op.in_zero),
+        ("out_zero", op.out_zero),
+    )  # fmt: skip
+    common = tuple(field for field in plan.cfg_fields() if field[0] != "rq_shift")
+    pixel = flat.shape[0] * (1.92 * flat.shape[1] + plan.instructions + 5)
+    aligned = shape.taps // shape.kernel[0] % 4 == 0
+    gather = (1.4 if aligned else 8.0) * shape.taps + 25 * shape.kernel[0] + 40
+    return Lowered(
+        function=function,
+        header="mcufuse/conv2d_sized.h",
+        cfg=CStruct("mf_conv2d_sized_cfg", common),
+        data=CStruct("mf_conv2d_sized_data", data),
+        rows=shape.rows,
+        scratch_bytes=2 * int(flat.shape[1]),
+        instructions=int(shape.out_h * shape.out_w * (pixel + gather)),
+        code_bytes=1500 if plan.mode is Mode.SPLIT else 1350,
     )
 
 
@@ -148,7 +187,7 @@ def _lower_dsp(shape: _Shape, plan: RequantPlan) -> Lowered:
     by_rows = op.groups == 1 and op.dilation[1] == 1 and run % 4 == 0
     gathered = 0 if shape.direct else 2 * (run if by_rows else taps)
     steps = steps_of(taps)
-    pixel = shape.out_c * ((0.9 if raw else 1.02) * 2 * steps + plan.instructions + 3)
+    pixel = shape.out_c * ((0.81 if raw else 0.95) * 2 * steps + plan.instructions + 3)
     widen = op.groups * (1.2 * taps + (0 if by_rows else 0.8 * taps) + 12 * shape.kernel[0])
     return Lowered(
         function="mf_conv2d_row_s8_dsp",
@@ -158,7 +197,15 @@ def _lower_dsp(shape: _Shape, plan: RequantPlan) -> Lowered:
         rows=shape.rows,
         scratch_bytes=8 * steps + gathered,
         instructions=int(shape.out_h * shape.out_w * (pixel + widen)),
+        code_bytes=1100 if shape.out_w % 2 else 850,
     )
+
+
+def _base_code(shape: _Shape, plan: RequantPlan) -> int:
+    """Bytes of an instance of `mf_conv2d_row_s8`."""
+    block = 56 * min(shape.taps, 8) + 220 + (150 if plan.mode is Mode.SPLIT else 0)
+    blocks = (1.0 if shape.out_c // BLOCK else 0.0) + (0.7 if shape.out_c % BLOCK else 0.0)
+    return int(block * blocks * (1.7 if shape.out_w % 2 else 1.0)) + (100 if shape.direct else 380)
 
 
 class Conv2DKernel(Kernel[Conv2D]):
@@ -218,7 +265,7 @@ class Conv2DKernel(Kernel[Conv2D]):
         if isinstance(plan, Refusal):
             return [Refusal(function, plan.reason)]
         shape = _Shape(op, in_w, in_c, out_h, out_w, flat, (k_h, k_w))
-        ways: list[Lowered | Refusal] = [_lower_base(shape, plan)]
+        ways: list[Lowered | Refusal] = [_lower_base(shape, plan), _lower_sized(shape, plan)]
         if context.core.isa is not Isa.BASE:
             ways.append(_lower_dsp(shape, plan))
         return ways

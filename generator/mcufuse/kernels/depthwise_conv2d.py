@@ -47,7 +47,9 @@ def _lower_base(
         ("dilation_w", op.dilation[1]), ("strip", strip), *plan.cfg_fields(),
     )  # fmt: skip
     columns = (strip - 1) * op.stride[1] + k_w
-    per_strip = k_h * (strip * k_w + columns + k_w + 6) + strip * (plan.instructions + 2) + 4
+    per_strip = (
+        k_h * (strip * k_w + columns + k_w + 8) + strip * (plan.instructions + 4) + (30 if out_w > strip else 10)
+    )
     return Lowered(
         function="mf_depthwise_conv2d_row_s8",
         header="mcufuse/depthwise_conv2d.h",
@@ -55,6 +57,41 @@ def _lower_base(
         data=_data("mf_depthwise_conv2d_data", op, CArray("int8_t", np.ascontiguousarray(flat), "weights"), plan),
         rows=rows,
         instructions=int(rows.ticks * flat.shape[0] * out_w / strip * per_strip),
+        code_bytes=470 if out_w <= strip else 900,
+    )
+
+
+def _lower_sized(
+    op: DepthwiseConv2D, flat: Array, widths: tuple[int, int, int], rows: RowPlan, plan: RequantPlan
+) -> Lowered | Refusal:
+    """`mf_depthwise_conv2d_sized_row_s8`, for windows three columns wide."""
+    function = "mf_depthwise_conv2d_sized_row_s8"
+    in_w, in_c, out_w = widths
+    window = rows.reads[0]
+    assert isinstance(window, Window)
+    stride, left = op.stride[1], op.padding.left
+    right = max((out_w - 1) * stride - left + 3 - in_w, 0)
+    if (flat.shape[1], op.dilation[1], op.multiplier) != (3 * window.count, 1, 1) or stride > 2:
+        return Refusal(
+            function, "not a window of three columns with stride 1 or 2 and one output for each input channel"
+        )
+    if left > 1 or right > 1 or out_w < (4 if left and right else 3):
+        return Refusal(function, f"{out_w} outputs in a row with padding of {left} and {right} columns")
+    data: tuple[tuple[str, CValue], ...] = (
+        ("weights", CArray("int8_t", np.ascontiguousarray(flat), "weights")), ("requant", plan.array()),
+        ("in_c", in_c), ("out_w", out_w), ("k_h", window.count), ("pad_left", left), ("pad_right", right),
+        ("rq_shift", plan.shift), ("in_zero", op.in_zero), ("out_zero", op.out_zero),
+    )  # fmt: skip
+    common = tuple(field for field in plan.cfg_fields() if field[0] != "rq_shift")
+    per_strip = window.count * (33 + 5 * (stride - 1)) + 3 * (plan.instructions + 4) + 24
+    return Lowered(
+        function=function,
+        header="mcufuse/depthwise_conv2d_sized.h",
+        cfg=CStruct("mf_depthwise_conv2d_sized_cfg", (("stride_w", stride), *common)),
+        data=CStruct("mf_depthwise_conv2d_sized_data", data),
+        rows=rows,
+        instructions=int(rows.ticks * flat.shape[0] * (-(-out_w // 3)) * per_strip),
+        code_bytes=900,
     )
 
 
@@ -99,6 +136,7 @@ def _lower_dsp(
         ),
         rows=rows,
         instructions=int(rows.ticks * in_c * (out_w * pixel + 26)),
+        code_bytes=660 if out_w <= 6 else 1280,
     )
 
 
@@ -152,7 +190,11 @@ class DepthwiseConv2DKernel(Kernel[DepthwiseConv2D]):
         if isinstance(plan, Refusal):
             return [Refusal(function, plan.reason)]
         rows = window_rows(out_h, k_h, op.stride[0], op.dilation[0], op.padding.top)
-        ways: list[Lowered | Refusal] = [_lower_base(op, flat, (in_w, in_c, out_w), rows, plan)]
+        widths = (in_w, in_c, out_w)
+        ways: list[Lowered | Refusal] = [
+            _lower_base(op, flat, widths, rows, plan),
+            _lower_sized(op, flat, widths, rows, plan),
+        ]
         if context.core.isa is not Isa.BASE:
             ways.append(_lower_dsp(op, flat, (in_h, in_w, in_c, out_w), rows, plan))
         return ways

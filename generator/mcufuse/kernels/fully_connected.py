@@ -35,6 +35,7 @@ def _lower_base(op: FullyConnected, weights: Array, plan: RequantPlan) -> Lowere
         ),
         rows=RowPlan(ticks=1, reads=(Whole(),)),
         instructions=int(out_c * (2.25 * depth + plan.instructions + 4)),
+        code_bytes=850,
     )
 
 
@@ -55,6 +56,7 @@ def _lower_dsp(op: FullyConnected, weights: Array, plan: RequantPlan) -> Lowered
         rows=RowPlan(ticks=1, reads=(Whole(),)),
         scratch_bytes=4 * steps_of(depth),
         instructions=int(1.2 * depth + out_c * ((1.0 if raw else 1.13) * 2 * steps_of(depth) + plan.instructions + 4)),
+        code_bytes=700,
     )
 
 
