@@ -275,6 +275,19 @@ def _binary(rng: Rng, kind: str) -> Case:
     return Case(m.build(feeds, [y]), tuple(inputs))
 
 
+def _sub_from_constant(rng: Rng) -> Case:
+    """A constant for each channel minus an activation of the coarser scale, which is always exact."""
+    shape = _shape(rng)
+    m, scale = TfliteBuilder(), _scale(rng)
+    x = m.tensor(shape, scale=scale, zero=_zero(rng))
+    c = m.tensor(
+        shape[-1:], scale=scale * rng.uniform(0.1, 1), zero=_zero(rng), data=rng.integers(-128, 128, shape[-1])
+    )
+    y = m.tensor(shape, scale=scale * rng.uniform(0.6, 2), zero=_zero(rng))
+    m.op("SUB", [c, x], [y], "SubOptions", FusedActivationFunction=int(rng.choice(ACTIVATIONS)))
+    return Case(m.build([x], [y]), ((shape, "INT8"),))
+
+
 def _gate(rng: Rng) -> Case:
     """MUL of a map and one value for each channel, in either order."""
     shape = _shape(rng, 4)
@@ -545,6 +558,7 @@ CASES: dict[str, Callable[[Rng], Case]] = {
     "mean": _mean,
     "add": lambda rng: _binary(rng, "ADD"),
     "sub": lambda rng: _binary(rng, "SUB"),
+    "sub-from-constant": _sub_from_constant,
     "mul": lambda rng: _binary(rng, "MUL"),
     "gate": _gate,
     "prelu": _prelu,

@@ -24,6 +24,7 @@ from .tflite_schema import Model, Operator, TensorInfo, read_model
 __all__ = ["import_tflite"]
 
 _MAX_LISTED = 100  # problems of one model
+_TOLD_ONCE = ("tensor ", "the constants ", "the model ")  # reasons that concern more than one node
 
 _CONVERTER = """convert it with post-training quantization:
     converter = tf.lite.TFLiteConverter.from_keras_model(model)
@@ -145,7 +146,7 @@ def _convert(builder: Builder, live: list[Operator], path: Path, problems: Probl
             _check_order(builder.model, op, written)
             _convert_node(builder, op)
         except Refused as fault:
-            if not (fault.reason.startswith("tensor ") and fault.reason in told):
+            if not (fault.reason.startswith(_TOLD_ONCE) and fault.reason in told):
                 told.add(fault.reason)
                 problems.add(fault.reason, place=place, hint=fault.hint)
             if len(problems) >= _MAX_LISTED:
