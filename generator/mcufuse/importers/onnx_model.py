@@ -74,7 +74,7 @@ def read_model(path: Path, data: bytes) -> OnnxModel:
         raise UserError("a name in the file is not valid UTF-8: the file is damaged", place=str(path)) from None
 
 
-class _Damaged(Exception):  # noqa: N818 - becomes a UserError
+class _Damaged(Exception):
     """A name in the file is no text."""
 
 
@@ -86,7 +86,7 @@ def _text(value: str | bytes) -> str:
 
 
 def _parse(path: Path, data: bytes) -> Any:
-    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+    from google.protobuf.message import DecodeError
     from onnx import ModelProto
 
     place = str(path)
@@ -286,7 +286,7 @@ def _in_order(place: str, nodes: list[Node], known: Iterable[str], outputs: list
             if name not in defined and name not in producer:
                 raise UserError(f'its operand "{name}" is defined nowhere', place=f"{place}: {node.place}")
     for name in outputs:
-        if not name or name not in defined and name not in producer:
+        if not name or (name not in defined and name not in producer):
             raise UserError(f'the output "{name}" is computed by no node', place=place)
     return _topological(place, nodes, defined, producer)
 

@@ -153,7 +153,8 @@ def _tflite_table(b: Builder, real: Real, quant: QParams) -> I64:
         return np.asarray(table, np.int64)[real.codes.stored + 128]
     steps = real.values * (np.float32(1) / quant.scale)
     away = np.copysign(np.floor(np.abs(steps) + np.float32(0.5)), steps)
-    return np.clip(np.clip(away, -1024, 1024).astype(np.int64) + quant.stored_zero, -128, 127)
+    codes = np.clip(away, -1024, 1024).astype(np.int64) + quant.stored_zero
+    return np.asarray(np.clip(codes, -128, 127))
 
 
 def _quantized_constant(data: Array, args: Args, node: Node) -> Const:
