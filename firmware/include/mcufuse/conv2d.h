@@ -126,8 +126,7 @@ MF_INLINE void mf_conv2d_row_s8(const struct mf_conv2d_cfg *cfg, const struct mf
 		.depth = depth,
 		.distance = cfg->direct ? cfg->stride_w * cfg->in_c : depth,
 		.out_step = cfg->out_c,
-		.rq = {cfg->rq_mode, cfg->rq_shift, cfg->rq_lo, cfg->rq_hi, data->out_zero,
-		       data->requant},
+		.rq = MF_REQUANT_CFG(cfg, data),
 	};
 	int8_t *window = scratch;
 

@@ -94,8 +94,7 @@ MF_INLINE void mf_conv2d_row_s8_dsp(const struct mf_conv2d_dsp_cfg *dsp,
 		.steps = (depth + 3) / 4 * 2,
 		.out_step = cfg->out_c,
 		.raw = dsp->raw,
-		.rq = {cfg->rq_mode, cfg->rq_shift, cfg->rq_lo, cfg->rq_hi, data->out_zero,
-		       data->requant},
+		.rq = MF_REQUANT_CFG(cfg, data),
 	};
 	const int weights = dot.steps * ((out_c + 1) / 2);
 	const int words = mf_requant_words(cfg->rq_mode) * out_c;

@@ -93,8 +93,7 @@ MF_INLINE void mf_conv2d_sized_row_s8(const struct mf_conv2d_sized_cfg *cfg,
 		.block = 4,
 		.depth = d->depth,
 		.out_step = d->out_c,
-		.rq = {cfg->rq_mode, d->rq_shift, cfg->rq_lo, cfg->rq_hi, d->out_zero, d->requant,
-		       true},
+		.rq = MF_REQUANT_SIZED(cfg, d),
 	};
 	const int32_t *entry = mf_requant_entries(cfg->rq_mode, d->requant);
 	int8_t *window = scratch;

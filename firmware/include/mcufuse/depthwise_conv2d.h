@@ -132,8 +132,7 @@ MF_INLINE void mf_depthwise_conv2d_row_s8(const struct mf_depthwise_conv2d_cfg *
 					  const int8_t *const *in, int8_t *out, int tick,
 					  void *scratch)
 {
-	const struct mf_requant_cfg rq = {cfg->rq_mode, cfg->rq_shift, cfg->rq_lo, cfg->rq_hi,
-					  data->out_zero, data->requant};
+	const struct mf_requant_cfg rq = MF_REQUANT_CFG(cfg, data);
 	const int n = cfg->strip < cfg->out_w ? cfg->strip : cfg->out_w;
 	const int last = (cfg->out_w - 1) / n * n;
 	const int reach = (last - 1) * cfg->stride_w + (cfg->k_w - 1) * cfg->dilation_w;

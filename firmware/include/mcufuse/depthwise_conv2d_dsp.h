@@ -211,8 +211,7 @@ MF_INLINE void mf_depthwise_conv2d_row_s8_dsp(const struct mf_depthwise_conv2d_d
 					      const int8_t *const *in, int8_t *out, int tick,
 					      void *scratch)
 {
-	const struct mf_requant_cfg rq = {cfg->rq_mode, cfg->rq_shift, cfg->rq_lo, cfg->rq_hi,
-					  data->out_zero, data->requant};
+	const struct mf_requant_cfg rq = MF_REQUANT_CFG(cfg, data);
 	const uint32_t zeros = mf_pack_constant((uint32_t)(int32_t)cfg->in_zero);
 	const int8_t *any = in[1] != NULL ? in[1] : in[0] != NULL ? in[0] : in[2];
 	const int8_t *row[3] = {in[0], in[1], in[2]};

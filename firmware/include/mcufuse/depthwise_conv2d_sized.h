@@ -93,8 +93,7 @@ MF_INLINE void mf_depthwise_conv2d_sized_row_s8(const struct mf_depthwise_conv2d
 						const int8_t *const *in, int8_t *out, int tick,
 						void *scratch)
 {
-	const struct mf_requant_cfg rq = {cfg->rq_mode, d->rq_shift, cfg->rq_lo, cfg->rq_hi,
-					  d->out_zero,  d->requant,  true};
+	const struct mf_requant_cfg rq = MF_REQUANT_SIZED(cfg, d);
 	const int stride = cfg->stride_w;
 	const int8_t *w = d->weights;
 	const int32_t *entry = mf_requant_entries(cfg->rq_mode, d->requant);

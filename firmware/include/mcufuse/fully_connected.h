@@ -38,8 +38,7 @@ MF_INLINE void mf_fully_connected_row_s8(const struct mf_fully_connected_cfg *cf
 	const struct mf_dot_cfg dot = {
 		.block = 8,
 		.depth = cfg->depth,
-		.rq = {cfg->rq_mode, cfg->rq_shift, cfg->rq_lo, cfg->rq_hi, data->out_zero,
-		       data->requant},
+		.rq = MF_REQUANT_CFG(cfg, data),
 	};
 
 	(void)tick;

@@ -42,8 +42,7 @@ MF_INLINE void mf_fully_connected_row_s8_dsp(const struct mf_fully_connected_dsp
 		.block = 8,
 		.steps = ((int)cfg->depth + 3) / 4 * 2,
 		.raw = cfg->raw,
-		.rq = {cfg->rq_mode, cfg->rq_shift, cfg->rq_lo, cfg->rq_hi, data->out_zero,
-		       data->requant},
+		.rq = MF_REQUANT_CFG(cfg, data),
 	};
 
 	(void)tick;

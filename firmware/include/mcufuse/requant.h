@@ -53,6 +53,21 @@ struct mf_requant_cfg {
 	bool sized;            /**< the shift is a variable */
 };
 
+/** A struct mf_requant_cfg from the fields that all cfg and data structs of a kind have. */
+#define MF_REQUANT_CFG(cfg, data)                                                                  \
+	{                                                                                          \
+		.mode = (cfg)->rq_mode, .shift = (cfg)->rq_shift, .lo = (cfg)->rq_lo,              \
+		.hi = (cfg)->rq_hi, .out_zero = (data)->out_zero, .common = (data)->requant,       \
+	}
+
+/** The same for kernels whose shift is a variable. */
+#define MF_REQUANT_SIZED(cfg, data)                                                                \
+	{                                                                                          \
+		.mode = (cfg)->rq_mode, .shift = (data)->rq_shift, .lo = (cfg)->rq_lo,             \
+		.hi = (cfg)->rq_hi, .out_zero = (data)->out_zero, .common = (data)->requant,       \
+		.sized = true,                                                                     \
+	}
+
 /** @brief Words of one channel's entry in the table. */
 MF_INLINE int mf_requant_words(int mode)
 {
