@@ -45,8 +45,11 @@ struct mf_mean_scale {
 MF_INLINE struct mf_mean_scale mf_mean_scale(const struct mf_mean_cfg *cfg,
 					     const struct mf_mean_data *data)
 {
-	struct mf_mean_scale scale = {
-		{cfg->rq_mode, cfg->rq_shift, cfg->rq_lo, cfg->rq_hi, data->out_zero}, {0}};
+	struct mf_mean_scale scale = {.rq = {.mode = cfg->rq_mode,
+					     .shift = cfg->rq_shift,
+					     .lo = cfg->rq_lo,
+					     .hi = cfg->rq_hi,
+					     .out_zero = data->out_zero}};
 
 	if (!cfg->divide) {
 		mf_operand_entry(&scale.rq, data->requant, scale.entry);

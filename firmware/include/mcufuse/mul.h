@@ -38,8 +38,11 @@ struct mf_mul_data {
 MF_INLINE void mf_mul_row_s8(const struct mf_mul_cfg *cfg, const struct mf_mul_data *data,
 			     const int8_t *const *in, int8_t *out, int tick, void *scratch)
 {
-	const struct mf_requant_cfg rq = {cfg->rq_mode, cfg->rq_shift, cfg->rq_lo, cfg->rq_hi,
-					  data->out_zero};
+	const struct mf_requant_cfg rq = {.mode = cfg->rq_mode,
+					  .shift = cfg->rq_shift,
+					  .lo = cfg->rq_lo,
+					  .hi = cfg->rq_hi,
+					  .out_zero = data->out_zero};
 	const int8_t *a = mf_operand_row(&cfg->lhs, data->lhs, &in, tick);
 	const int8_t *b = mf_operand_row(&cfg->rhs, data->rhs, &in, tick);
 

@@ -13,7 +13,7 @@
 #include <mcufuse/requant.h>
 
 /** Words of the longest requantization entry. */
-#define MF_OPERAND_ENTRY 6
+#define MF_OPERAND_ENTRY 3
 
 /**
  * @brief Where a row's operand stands and how it is broadcast; compile-time constants.

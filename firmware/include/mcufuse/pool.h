@@ -189,8 +189,11 @@ MF_INLINE int8_t mf_pool_mean(const struct mf_pool_cfg *cfg, const struct mf_req
 MF_INLINE void mf_pool_mean_pixel(const struct mf_pool_cfg *cfg, const struct mf_pool_data *data,
 				  const struct mf_pool_window *window, int8_t *out)
 {
-	const struct mf_requant_cfg rq = {cfg->rq_mode, cfg->rq_shift, cfg->lo, cfg->hi,
-					  data->out_zero};
+	const struct mf_requant_cfg rq = {.mode = cfg->rq_mode,
+					  .shift = cfg->rq_shift,
+					  .lo = cfg->lo,
+					  .hi = cfg->hi,
+					  .out_zero = data->out_zero};
 	const int32_t zero = data->in_zero;
 	const int32_t count = window->height * window->width;
 	const int32_t index = cfg->entries == 1 ? 0 : count - cfg->least_count;

@@ -37,10 +37,16 @@ struct mf_prelu_data {
 MF_INLINE void mf_prelu_row_s8(const struct mf_prelu_cfg *cfg, const struct mf_prelu_data *data,
 			       const int8_t *const *in, int8_t *out, int tick, void *scratch)
 {
-	const struct mf_requant_cfg above = {cfg->positive_mode, cfg->positive_shift, -128, 127,
-					     data->out_zero};
-	const struct mf_requant_cfg below = {cfg->negative_mode, cfg->negative_shift, -128, 127,
-					     data->out_zero};
+	const struct mf_requant_cfg above = {.mode = cfg->positive_mode,
+					     .shift = cfg->positive_shift,
+					     .lo = -128,
+					     .hi = 127,
+					     .out_zero = data->out_zero};
+	const struct mf_requant_cfg below = {.mode = cfg->negative_mode,
+					     .shift = cfg->negative_shift,
+					     .lo = -128,
+					     .hi = 127,
+					     .out_zero = data->out_zero};
 	const int8_t *alpha = mf_operand_row(&cfg->alpha, data->alpha, &in, tick);
 	const int8_t *x = in[0];
 	const int32_t x_zero = data->in_zero;
