@@ -16,15 +16,16 @@ from .packmodel import Model
 
 __all__ = ["CliqueBound", "Spans", "load_bound"]
 
-_EXACT_GROUP = 7  # groups up to this many buffers are solved exactly, larger ones bounded by subsets
+_EXACT_GROUP = 5  # groups up to this many buffers are solved exactly, larger ones bounded by subsets
 
 
 class Spans:
-    """Least spans of groups of relaxed buffers, remembered by the set (a bit per buffer)."""
+    """Least spans of groups of relaxed buffers, remembered by the set (a bit per buffer); `work` counts the effort."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
         self._known: dict[int, int] = {0: 0}
+        self.work = 0
 
     def __call__(self, group: int) -> int:
         """A lower bound on max(offset + size) - min(offset) over the buffers whose bits are set in `group`."""
@@ -48,6 +49,7 @@ class Spans:
 
     def _shortest(self, rest: list[int], starts: list[int], end: int, least: int, best: int) -> int:
         """The least end of any stacking of `rest` above what is placed, given each one's least start."""
+        self.work += 1 + len(rest)
         if not rest:
             return end
         padded, relaxed = self._model.padded, self._model.relaxed

@@ -45,7 +45,10 @@ Distances = Mapping[tuple[int, int], int]
 
 _NO_DISTANCES: Distances = MappingProxyType({})
 _FIRST_RUN = 500  # units of budget
+_SECOND_RUN = 4_000
 _RUNS_PER_LENGTH = 4
+_RUNS_BEFORE_WINDOWS = 3
+_WINDOWS = (2, 3, 5)  # cliques
 _REPAIRS = 60
 
 
@@ -163,6 +166,8 @@ class _Part:
 
     def _bisect(self, goal: int, budget: int, upper: int | None) -> None:
         tried = goal  # the largest peak that a search proved impossible or gave up on
+        if self.bound > goal:  # a small problem: the quick packing is often the best there is
+            self._attempt(self.peak - 1 if upper is None else min(self.peak - 1, upper), _SECOND_RUN)
         while not self._done(goal, upper) and self.used < budget:
             above = max(tried + 1, self.bound)
             ceiling = self.peak if upper is None else min(self.peak, upper + 1)
@@ -188,7 +193,12 @@ class _Part:
             if found is not None:
                 self._improve(_put_back(self.model, core, found, aside))
                 break
-            if search.complete:
+            impossible = search.complete
+            if not impossible and runs == _RUNS_BEFORE_WINDOWS:
+                impossible, used, nodes = _impossible_window(model, peak, left // 4)
+                left -= used
+                self.nodes += nodes
+            if impossible:
                 self.bound = max(self.bound, self.model.next_peak(peak + 1))
                 break
             if runs % _RUNS_PER_LENGTH == 0:
@@ -201,6 +211,24 @@ def _bounded(model: Model) -> tuple[list[CliqueBound], int]:
     spans = Spans(model)
     cliques = [CliqueBound(model, items, spans) for items in model.cliques]
     return cliques, load_bound(model, cliques)
+
+
+def _impossible_window(model: Model, peak: int, budget: int) -> tuple[bool, int, int]:
+    """Whether the buffers of a few consecutive cliques alone are proven not to fit; budget and nodes used."""
+    used = nodes = 0
+    for width in _WINDOWS:
+        for start in range(len(model.cliques) - width):
+            keep = sorted({i for items in model.cliques[start : start + width] for i in items})
+            part = model.subset(keep)
+            search = Search(part, _bounded(part)[0])
+            found, spent = search.run(peak, min(_FIRST_RUN, budget - used), 1)
+            used += spent
+            nodes += search.nodes
+            if search.complete and found is None:
+                return True, used, nodes
+            if used >= budget:
+                return False, used, nodes
+    return False, used, nodes
 
 
 def _set_aside(model: Model, peak: int) -> tuple[list[int], list[int]]:

@@ -24,7 +24,9 @@ one waiting buffer is freed at est[i] instead (`_release`); low[i] grows each ti
 
 Cliques.  The buffers U of a clique that are free and start at or above v need v + need(U) <= peak (see `bounds`).  With
 v = est[i] of the lowest one this tells who can be lowest in the clique (`options`); the others start above the
-least that an option leaves.  The next buffer to branch on is taken from the clique with the fewest options.
+least that an option leaves.  The next buffer to branch on is taken from the clique with the fewest options; in every
+second run these counts are divided by a weight that grows with each branch that ends in the clique, and in every fourth
+the buffer that can start lowest is taken instead.
 
 Repeated states.  While each free buffer lies above all its placed neighbours, what remains depends only on low, est
 and who waits.  Such states are remembered and not searched twice.
@@ -42,7 +44,9 @@ __all__ = ["Search"]
 _CLOSED = 1 << 30  # "options" of a clique that has no free buffer
 _WAIT_ROUNDS = 4  # how often bounds of waiting buffers are passed on within a node
 _REMEMBERED = 50_000  # states
-_WORK_PER_UNIT = 256  # neighbours and clique members looked at that count as one unit of the budget
+_GROWTH = 1.002  # per node; a clique's latest failures count most
+_LARGE = 1e30
+_WORK_PER_UNIT = 80  # neighbours and clique members looked at that count as one unit of the budget
 
 
 class _Node:
@@ -57,13 +61,11 @@ class _Node:
         self.mixed = mixed  # some free buffer may still go below a placed neighbour
 
     def copy(self) -> _Node:
-        return _Node(
-            self.low[:], self.est[:], self.options[:], self.free, self.waiting, self.dirty, self.mixed
-        )
+        return _Node(self.low[:], self.est[:], self.options[:], self.free, self.waiting, self.dirty, self.mixed)
 
 
 class Search:
-    """The search over one model.  `nodes` counts over all runs; `complete` tells whether the last run was exhaustive."""
+    """The search over one model: `nodes` counts over all runs, `complete` tells whether the last run was exhaustive."""
 
     def __init__(self, model: Model, cliques: list[CliqueBound]) -> None:
         self.model = model
@@ -71,6 +73,7 @@ class Search:
         self.nodes = 0
         self.complete = True
         self._work = 0
+        self._spans_work = cliques[0].spans.work if cliques else 0
         self._peak = 0
         self._highest: list[int] = []
         self._rank: list[int] = []
@@ -81,6 +84,9 @@ class Search:
                 self._in[i].append(t)
         self._in_bits = [sum(1 << t for t in row) for row in self._in]
         self._twin = _twins(model)
+        self._weighted = self._lowest_first = False
+        self._weight = [1.0] * len(cliques)  # how often, and how lately, each clique ended a branch
+        self._step = 1.0
 
     def run(self, peak: int, budget: int, rule: int) -> tuple[list[int] | None, int]:
         """Offsets of a packing with this peak or less, and the units of budget used.
@@ -96,19 +102,20 @@ class Search:
         if min(self._highest, default=0) < 0:
             return None, 0
         self._rank = _ranking(model, rule)
+        self._weighted = rule % 2 == 1
+        self._lowest_first = rule % 4 == 3
         cliques = len(self.cliques)
         zero = [0] * len(every)
         stack = [_Node(zero, zero[:], [0] * cliques, (1 << len(every)) - 1, 0, (1 << cliques) - 1, False)]
         seen: set[object] = set()
-        used = self._work = 0
+        used = 0
         while stack:
             node = stack.pop()
             while self._settle(node) and not self._seen_before(node, seen):
                 if not node.free:
                     return node.low, used
                 self.nodes += 1
-                used += 1 + self._work // _WORK_PER_UNIT
-                self._work = 0
+                used += self._units()
                 if used > budget:
                     self.complete = False
                     return None, used
@@ -122,12 +129,20 @@ class Search:
                     break
         return None, used
 
+    def _units(self) -> int:
+        """The budget that the latest node took."""
+        spans = 0
+        if self.cliques:
+            spans, self._spans_work = self.cliques[0].spans.work - self._spans_work, self.cliques[0].spans.work
+        work, self._work = self._work, 0
+        return 1 + (work + spans) // _WORK_PER_UNIT
+
     def _seen_before(self, node: _Node, seen: set[object]) -> bool:
         if node.mixed or not node.free:
             return False
         free = node.free
         low = tuple([v for i, v in enumerate(node.low) if free >> i & 1])
-        # With positive distances est follows from the rest: the bounds found on the way never exceed those of the state.
+        # With positive distances est follows from the rest: bounds found on the way never exceed those of the state.
         est = () if self.model.positive else tuple([v for i, v in enumerate(node.est) if free >> i & 1])
         key = (free, node.waiting, low, est)
         if key in seen:
@@ -171,7 +186,9 @@ class Search:
         while node.dirty:
             bit = node.dirty & -node.dirty
             node.dirty ^= bit
-            if not self._check_clique(node, bit.bit_length() - 1):
+            t = bit.bit_length() - 1
+            if not self._check_clique(node, t):
+                self._weight[t] += self._step
                 return False
         return True
 
@@ -194,7 +211,7 @@ class Search:
                     if blocker < at + above:
                         if blocker <= at - below:
                             blocker = at - below + 1
-                        if blocker + below < least:
+                        if blocker + below < least:  # noqa: PLR1730 (the innermost loop; min() is slower)
                             least = blocker + below
             if least > highest[i]:
                 return -1
@@ -241,23 +258,33 @@ class Search:
 
     def _choose(self, node: _Node) -> int:
         """The buffer to branch on, or -1 if the branch is dead."""
-        low, est, options, free = node.low, node.est, node.options, node.free
+        low, est, free = node.low, node.est, node.free
         ready = free & ~node.waiting
-        found = []
+        scores: list[float] = [*node.options]
+        if self._weighted:
+            scores = [count / weight for count, weight in zip(scores, self._weight, strict=True)]
+            self._step *= _GROWTH
+            if self._step > _LARGE:
+                self._weight = [1 + w / self._step for w in self._weight]
+                self._step = 1.0
+        found: list[tuple[float, float, int, int]] = []
         rank, twin = self._rank, self._twin
         for i, cliques in enumerate(self._in):
             if ready >> i & 1 and (twin[i] < 0 or not free >> twin[i] & 1):
-                found.append((min([options[t] for t in cliques]), low[i], rank[i], i))
+                fewest = min([scores[t] for t in cliques])
+                key = (low[i], fewest) if self._lowest_first else (fewest, low[i])
+                found.append((*key, rank[i], i))
         if not found:
             return -1 if self.model.positive else self._release(node)
         found.sort()
-        for _, at, _, i in found:  # prefer one that no free neighbour can still get under
+        for _, _, _, i in found:  # prefer one that no free neighbour can still get under
+            at = low[i]
             for k, _, below in self.model.near[i]:
                 if free >> k & 1 and est[k] + below <= at:
                     break
             else:
                 return i
-        return min(found, key=lambda row: row[1:])[-1]
+        return min(found, key=lambda row: (low[row[3]], row))[3]
 
     def _release(self, node: _Node) -> int:
         """Every free buffer waits: lets the one that can start lowest start there; -1 if it cannot."""
@@ -275,22 +302,23 @@ class Search:
 
 
 def _ranking(model: Model, rule: int) -> list[int]:
-    """Which of equally placed buffers goes first; rules beyond the third shuffle the first one's order a little."""
+    """Which of equally placed buffers goes first: the longest-lived; rules above 0 shorten lives at random."""
     every = range(len(model.size))
     span = [last - first + 1 for first, last in zip(model.first, model.last, strict=True)]
-    keys: list[tuple[int, ...]]
-    if rule == 0:
-        keys = [(-span[i], -model.size[i], i) for i in every]
-    elif rule == 1:
-        keys = [(-model.size[i], -span[i], i) for i in every]
-    elif rule == 2:
-        keys = [(-model.size[i] * span[i], i) for i in every]
-    else:
-        keys = [((i * 7919 + rule * 104729) * 2654435761 & 0xFFFFFFFF, i) for i in every]
+    if rule:
+        span = [s * (_mixed(i, rule) % 1024 + 640) for i, s in enumerate(span)]
     rank = [0] * len(every)
-    for position, i in enumerate(sorted(every, key=keys.__getitem__)):
+    for position, i in enumerate(sorted(every, key=lambda i: (-span[i], -model.size[i], i))):
         rank[i] = position
     return rank
+
+
+def _mixed(i: int, rule: int) -> int:
+    """A number that looks random but depends on its arguments only (multiply and shift, twice)."""
+    value = (i + 1) * 0x9E3779B1 + rule * 0x85EBCA77 & 0xFFFFFFFF
+    value = (value ^ value >> 15) * 0x2C1B3C6D & 0xFFFFFFFF
+    value = (value ^ value >> 12) * 0x297A2D39 & 0xFFFFFFFF
+    return value ^ value >> 15
 
 
 def _twins(model: Model) -> list[int]:
