@@ -39,6 +39,7 @@ enum mf_requant_mode {
 	MF_REQUANT_SINGLE = 4,
 	MF_REQUANT_ONNX = 5,
 	MF_REQUANT_HIGH_WIDE = 6,
+	MF_REQUANT_TFLITE_RIGHT = 7, /**< TFLITE, no shift above 0: vectors can do it */
 	MF_REQUANT_UNIFORM = 8, /**< added to a mode other than AFFINE */
 };
 
@@ -145,7 +146,8 @@ MF_INLINE int64_t mf_requant_onnx(int32_t acc, int32_t m, int shift)
 MF_INLINE int32_t mf_requant_exact(const struct mf_requant_cfg *rq, int32_t m, int shift, int32_t acc)
 {
 	const int mode = rq->mode % MF_REQUANT_UNIFORM;
-	int64_t y = mode == MF_REQUANT_TFLITE   ? mf_requant_tflite(acc, m, shift)
+	int64_t y = mode == MF_REQUANT_TFLITE || mode == MF_REQUANT_TFLITE_RIGHT
+			    ? mf_requant_tflite(acc, m, shift)
 		    : mode == MF_REQUANT_SINGLE ? mf_requant_single(acc, m, shift)
 						: mf_requant_onnx(acc, m, shift);
 

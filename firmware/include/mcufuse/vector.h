@@ -5,129 +5,128 @@
 
 /**
  * @file
- * @brief Loops over bytes with the vector instructions of Armv8.1-M (MVE, Helium).
+ * @brief The vectors of 16 bytes of Armv8.1-M (MVE), each operation with its meaning in C beside it.
  *
- * Each function returns how many elements it has done: all of them, or none on a core without these
- * instructions, where the caller's loop in plain C does the work. The results are the same.
+ * This is the only header of the convolutions that contains conditionals for MVE.
  */
 #ifndef MCUFUSE_VECTOR_H_
 #define MCUFUSE_VECTOR_H_
 
-#include <mcufuse/common.h>
+#include <mcufuse/requant.h>
 
 #if MF_HAS_MVE
 #include <arm_mve.h>
 #endif
 
-/** @brief y[i] = table[x[i]]. */
-MF_INLINE int32_t mf_vector_lookup(const uint8_t *table, const uint8_t *x, uint8_t *y, int32_t n)
-{
+/** Channels that are requantized together. */
+#define MF_VECTOR_LANES 4
+
+/** @brief Sixteen signed bytes. */
+struct mf_bytes {
 #if MF_HAS_MVE
-	int32_t i = 0;
-
-	for (; i + 16 <= n; i += 16) {
-		vstrbq_u8(y + i, vldrbq_gather_offset_u8(table, vldrbq_u8(x + i)));
-	}
-	if (i < n) {
-		mve_pred16_t some = vctp8q((uint32_t)(n - i));
-		uint8x16_t index = vldrbq_z_u8(x + i, some);
-
-		vstrbq_p_u8(y + i, vldrbq_gather_offset_z_u8(table, index, some), some);
-	}
-	return n;
+	int8x16_t v;
 #else
-	(void)table;
-	(void)x;
-	(void)y;
-	(void)n;
-	return 0;
+	int8_t v[16];
 #endif
-}
-
-/** @brief A sum of two maps in 32 bits: clamp((a * a_factor + b * b_factor + base) >> shift). */
-struct mf_vector_sum {
-	int32_t a_factor;
-	int32_t b_factor;
-	int32_t base;
-	int shift;
-	int32_t lo;
-	int32_t hi;
 };
 
-#if MF_HAS_MVE
-/** @brief Four sums. */
-MF_INLINE int32x4_t mf_vector_add4(const struct mf_vector_sum *sum, int32x4_t a, int32x4_t b)
+/** @brief The first @p n of the bytes at @p at, 0 for the others. */
+MF_INLINE struct mf_bytes mf_bytes_load(const int8_t *at, int n)
 {
-	int32x4_t v = vmlaq_n_s32(vdupq_n_s32(sum->base), a, sum->a_factor);
+	struct mf_bytes bytes;
 
-	v = vshlq_r_s32(vmlaq_n_s32(v, b, sum->b_factor), -sum->shift);
-	return vminq_s32(vmaxq_s32(v, vdupq_n_s32(sum->lo)), vdupq_n_s32(sum->hi));
-}
-#endif
-
-/** @brief The sum of @p n elements; @p out may be @p a or @p b. */
-MF_INLINE int32_t mf_vector_add(const struct mf_vector_sum *sum, const int8_t *a, const int8_t *b,
-				int8_t *out, int32_t n)
-{
 #if MF_HAS_MVE
-	int32_t i = 0;
-
-	for (; i + 4 <= n; i += 4) {
-		vstrbq_s32(out + i, mf_vector_add4(sum, vldrbq_s32(a + i), vldrbq_s32(b + i)));
-	}
-	if (i < n) {
-		mve_pred16_t some = vctp32q((uint32_t)(n - i));
-		int32x4_t x = vldrbq_z_s32(a + i, some);
-		int32x4_t y = vldrbq_z_s32(b + i, some);
-
-		vstrbq_p_s32(out + i, mf_vector_add4(sum, x, y), some);
-	}
-	return n;
+	bytes.v = n >= 16 ? vldrbq_s8(at) : vldrbq_z_s8(at, vctp8q((uint32_t)n));
 #else
-	(void)sum;
-	(void)a;
-	(void)b;
-	(void)out;
-	(void)n;
-	return 0;
+	for (int i = 0; i < 16; i++) {
+		bytes.v[i] = i < n ? at[i] : 0;
+	}
+#endif
+	return bytes;
+}
+
+/** @brief @p acc plus the sum of the sixteen products. */
+MF_INLINE int32_t mf_bytes_dot(int32_t acc, struct mf_bytes a, struct mf_bytes b)
+{
+#if MF_HAS_MVE
+	return vmladavaq_s8(acc, a.v, b.v);
+#else
+	for (int i = 0; i < 16; i++) {
+		acc += a.v[i] * b.v[i];
+	}
+	return acc;
 #endif
 }
 
-/** @brief A window: @p height rows of @p width pixels, each of @p channels bytes. */
-struct mf_vector_window {
-	const int8_t *const *rows;
-	int32_t offset; /**< of the first pixel in each row, bytes */
-	int32_t height;
-	int32_t width;
-	int32_t channels;
-};
+/** @brief Word @p i of channel @p j in a table whose blocks of four channels hold one word after the other. */
+MF_INLINE int32_t mf_vector_word(const int32_t *block, int i, int j)
+{
+	return block[i * MF_VECTOR_LANES + j];
+}
 
-/** @brief The maximum of a window for each channel, limited to [@p lo, @p hi]. */
-MF_INLINE int32_t mf_vector_max(const struct mf_vector_window *window, int32_t lo, int32_t hi,
-				int8_t *out)
+/** @brief Requantize one channel of a block. */
+MF_INLINE int8_t mf_vector_requant_one(const struct mf_requant_cfg *rq, const int32_t *block,
+				       int32_t acc, int j)
+{
+	const int32_t entry[3] = {
+		mf_vector_word(block, 0, j),
+		mf_vector_word(block, 1, j),
+		mf_vector_word(block, 2, j),
+	};
+
+	return (int8_t)mf_requant(rq, entry, acc + mf_requant_start(rq, entry));
+}
+
+#if MF_HAS_MVE
+/** @brief Requantize a block of channels by mode HIGH_WIDE; not clamped. */
+MF_INLINE int32x4_t mf_vector_high(const struct mf_requant_cfg *rq, const int32_t *block,
+				   int32x4_t acc)
+{
+	int32x4_t y = vaddq_s32(acc, vldrwq_s32(block));
+
+	y = vmulhq_s32(y, vldrwq_s32(block + 4));
+	y = vaddq_s32(y, vldrwq_s32(block + 8));
+	return rq->shift > 0 ? vshlq_r_s32(y, -rq->shift) : y;
+}
+
+/** @brief Requantize a block of channels by mode TFLITE, no shift above 0; not clamped. */
+MF_INLINE int32x4_t mf_vector_tflite(const struct mf_requant_cfg *rq, const int32_t *block,
+				     int32x4_t acc)
+{
+	const int32x4_t shift = vldrwq_s32(block + 8);
+	int32x4_t y = vaddq_s32(acc, vldrwq_s32(block));
+
+	y = vqrdmulhq_s32(y, vldrwq_s32(block + 4));
+	/* VRSHL rounds halves up: away from zero means one less for negative values, if there is a shift */
+	y = vaddq_s32(y, vshrq_n_s32(vandq_s32(y, shift), 31));
+	y = vrshlq_s32(y, shift);
+	return vaddq_n_s32(y, rq->out_zero);
+}
+#endif
+
+/** @brief Requantize the first @p n channels of a block and store them. */
+MF_INLINE void mf_vector_requant(const struct mf_requant_cfg *rq, const int32_t *block,
+				 const int32_t acc[MF_VECTOR_LANES], int8_t *out, int n)
 {
 #if MF_HAS_MVE
-	for (int32_t c = 0; c < window->channels; c += 16) {
-		mve_pred16_t some = vctp8q((uint32_t)(window->channels - c));
-		int8x16_t best = vdupq_n_s8((int8_t)lo);
+	if (rq->mode == MF_REQUANT_HIGH_WIDE || rq->mode == MF_REQUANT_TFLITE_RIGHT) {
+		const int32x4_t sums = {acc[0], acc[1], acc[2], acc[3]};
+		int32x4_t y = rq->mode == MF_REQUANT_TFLITE_RIGHT
+				      ? mf_vector_tflite(rq, block, sums)
+				      : mf_vector_high(rq, block, sums);
 
-		for (int32_t r = 0; r < window->height; r++) {
-			const int8_t *x = window->rows[r] + window->offset + c;
-
-			for (int32_t k = 0; k < window->width; k++) {
-				best = vmaxq_s8(best, vldrbq_z_s8(x + k * window->channels, some));
-			}
+		y = vminq_s32(vmaxq_s32(y, vdupq_n_s32(rq->lo)), vdupq_n_s32(rq->hi));
+		if (n == MF_VECTOR_LANES) {
+			vstrbq_s32(out, y);
+		} else {
+			vstrbq_p_s32(out, y, vctp32q((uint32_t)n));
 		}
-		vstrbq_p_s8(out + c, vminq_s8(best, vdupq_n_s8((int8_t)hi)), some);
+		return;
 	}
-	return window->channels;
-#else
-	(void)window;
-	(void)lo;
-	(void)hi;
-	(void)out;
-	return 0;
 #endif
+	for (int j = 0; j < n; j++) {
+		out[j] = mf_vector_requant_one(rq, block, acc[j], j);
+	}
 }
 
 #endif /* MCUFUSE_VECTOR_H_ */

@@ -15,6 +15,7 @@ from ..ir import Conv2D, DepthwiseConv2D, FullyConnected, Graph, Padding
 from ..target import Isa
 from .base import Array, CArray, CStruct, CValue, Kernel, LowerContext, Lowered, Refusal, RowPlan, Window
 from .dsp import pack_words, raw_possible, steps_of
+from .mve import pack_runs, vector_plan, vector_table
 from .requant import Mode, RequantPlan, plan_requant
 
 __all__ = [
@@ -201,6 +202,30 @@ def _lower_dsp(shape: _Shape, plan: RequantPlan) -> Lowered:
     )
 
 
+def _lower_mve(shape: _Shape, plan: RequantPlan) -> Lowered:
+    """`mf_conv2d_row_s8_mve`."""
+    op, taps = shape.op, shape.taps
+    plan = vector_plan(plan, op.requant)
+    packed = np.concatenate([pack_runs(part) for part in shape.per_group()])
+    data = (
+        ("weights", CArray("int8_t", packed, "weights")), ("requant", vector_table(plan, op.groups)),
+        ("in_zero", op.in_zero), ("out_zero", op.out_zero),
+    )  # fmt: skip
+    runs = -(-taps // 16)
+    pixel = shape.out_c * (1.9 * runs + 4.0)
+    gather = 0 if shape.direct else op.groups * (0.8 * taps + 12 * shape.kernel[0])
+    return Lowered(
+        function="mf_conv2d_row_s8_mve",
+        header="mcufuse/conv2d_mve.h",
+        cfg=CStruct("mf_conv2d_cfg", shape.fields(plan)),
+        data=CStruct("mf_conv2d_data", data),
+        rows=shape.rows,
+        scratch_bytes=0 if shape.direct else 2 * taps,
+        instructions=int(shape.out_h * shape.out_w * (pixel + gather)),
+        code_bytes=600 if shape.out_w % 2 else 400,
+    )
+
+
 def _base_code(shape: _Shape, plan: RequantPlan) -> int:
     """Bytes of an instance of `mf_conv2d_row_s8`."""
     block = 56 * min(shape.taps, 8) + 220 + (150 if plan.mode is Mode.SPLIT else 0)
@@ -268,6 +293,8 @@ class Conv2DKernel(Kernel[Conv2D]):
         ways: list[Lowered | Refusal] = [_lower_base(shape, plan), _lower_sized(shape, plan)]
         if context.core.isa is not Isa.BASE:
             ways.append(_lower_dsp(shape, plan))
+        if context.core.isa is Isa.MVE:
+            ways.append(_lower_mve(shape, plan))
         return ways
 
     def macs(self, op: Conv2D, graph: Graph) -> int:

@@ -13,6 +13,7 @@ from ..target import Isa
 from .base import Array, CArray, CStruct, Kernel, LowerContext, Lowered, Refusal, RowPlan, Whole
 from .conv2d import finish, pack_blocks, raw_range, too_large
 from .dsp import pack_words, raw_possible, steps_of
+from .mve import pack_runs, vector_plan, vector_table
 from .requant import RequantPlan, plan_requant
 
 __all__ = ["FullyConnectedKernel"]
@@ -60,6 +61,25 @@ def _lower_dsp(op: FullyConnected, weights: Array, plan: RequantPlan) -> Lowered
     )
 
 
+def _lower_mve(op: FullyConnected, weights: Array, plan: RequantPlan) -> Lowered:
+    """`mf_fully_connected_row_s8_mve`."""
+    out_c, depth = weights.shape
+    plan = vector_plan(plan, op.requant)
+    packed = CArray("int8_t", pack_runs(weights), "weights")
+    return Lowered(
+        function="mf_fully_connected_row_s8_mve",
+        header="mcufuse/conv2d_mve.h",
+        cfg=CStruct("mf_fully_connected_cfg", (("depth", depth), ("out_c", out_c), *plan.cfg_fields())),
+        data=CStruct(
+            "mf_fully_connected_data",
+            (("weights", packed), ("requant", vector_table(plan)), ("out_zero", op.out_zero)),
+        ),
+        rows=RowPlan(ticks=1, reads=(Whole(),)),
+        instructions=int(out_c * (2.6 * -(-depth // 16) + 6)),
+        code_bytes=250,
+    )
+
+
 class FullyConnectedKernel(Kernel[FullyConnected]):
     """Eight output channels at a time."""
 
@@ -97,6 +117,8 @@ class FullyConnectedKernel(Kernel[FullyConnected]):
         ways: list[Lowered | Refusal] = [_lower_base(op, weights, plan)]
         if context.core.isa is not Isa.BASE:
             ways.append(_lower_dsp(op, weights, plan))
+        if context.core.isa is Isa.MVE:
+            ways.append(_lower_mve(op, weights, plan))
         return ways
 
     def macs(self, op: FullyConnected, graph: Graph) -> int:

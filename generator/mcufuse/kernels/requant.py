@@ -59,6 +59,7 @@ class Mode(IntEnum):
     TFLITE_SINGLE = 4
     ONNX = 5
     HIGH_WIDE = 6
+    TFLITE_RIGHT = 7
 
 
 UNIFORM = 8
@@ -103,6 +104,14 @@ class RequantPlan:
         if self.common:
             words = np.concatenate([np.array(self.common, np.int32), words])
         return CArray("int32_t", words, "requant")
+
+    def expanded(self) -> RequantPlan:
+        """The same without words that channels share."""
+        if not self.common:
+            return self
+        count = 1 if self.mode is Mode.HIGH else 2
+        common = np.broadcast_to(np.array(self.common[:count], np.int32), (self.entries.shape[0], count))
+        return replace(self, entries=np.concatenate([self.entries, common], axis=1), common=None)
 
     def widened(self) -> RequantPlan:
         """The same with HIGH_WIDE instead of HIGH, entries (bias + B, M, R)."""

@@ -1,0 +1,88 @@
+/*
+ * Copyright (c) 2026 The mcufuse authors
+ * SPDX-License-Identifier: Apache-2.0
+ */
+
+/**
+ * @file
+ * @brief Pixels times channels with vectors of sixteen bytes (MVE).
+ *
+ * A block is `np` pixels (1 or 2) times four channels. Weights stand in reading order, block after
+ * block, in runs of sixteen values; the last run of a window is as long as what is left:
+ *
+ *     [run][channel 0..3 of the block][16 values]
+ */
+#ifndef MCUFUSE_DOT_MVE_H_
+#define MCUFUSE_DOT_MVE_H_
+
+#include <mcufuse/vector.h>
+
+/** @brief What a layer's blocks have in common; compile-time constants. */
+struct mf_dot_mve_cfg {
+	int depth;    /**< values of a window */
+	int distance; /**< from the first pixel's window to the second's, bytes */
+	int out_step; /**< from the first pixel's output to the second's, bytes */
+	struct mf_requant_cfg rq;
+};
+
+/** @brief One run of @p n values of @p np pixels and @p nb channels; returns the next weights. */
+MF_INLINE const int8_t *mf_dot_mve_run(int32_t acc[2][MF_VECTOR_LANES], const int8_t *x,
+				       const int8_t *w, int distance, int n, int np, int nb)
+{
+	const struct mf_bytes x0 = mf_bytes_load(x, n);
+	const struct mf_bytes x1 = np > 1 ? mf_bytes_load(x + distance, n) : x0;
+
+	MF_UNROLL
+	for (int j = 0; j < nb; j++) {
+		const struct mf_bytes v = mf_bytes_load(w + j * n, n);
+
+		acc[0][j] = mf_bytes_dot(acc[0][j], x0, v);
+		if (np > 1) {
+			acc[1][j] = mf_bytes_dot(acc[1][j], x1, v);
+		}
+	}
+	return w + nb * n;
+}
+
+/** @brief @p np pixels times @p nb channels; returns the next weights. */
+MF_INLINE const int8_t *mf_dot_mve_block(const struct mf_dot_mve_cfg *cfg, const int8_t *x,
+					 const int8_t *w, const int32_t *table, int8_t *out, int np,
+					 int nb)
+{
+	const int8_t *end = x + (cfg->depth & ~15);
+	int32_t acc[2][MF_VECTOR_LANES] = {{0}};
+
+	while (x != end) {
+		w = mf_dot_mve_run(acc, x, w, cfg->distance, 16, np, nb);
+		x += 16;
+	}
+	if (cfg->depth % 16 != 0) {
+		w = mf_dot_mve_run(acc, x, w, cfg->distance, cfg->depth % 16, np, nb);
+	}
+	MF_UNROLL
+	for (int p = 0; p < np; p++) {
+		mf_vector_requant(&cfg->rq, table, acc[p], out + p * cfg->out_step, nb);
+	}
+	return w;
+}
+
+/** @brief @p np pixels times @p channels channels. */
+MF_INLINE void mf_dot_mve_pixels(const struct mf_dot_mve_cfg *cfg, const int8_t *x, const int8_t *w,
+				 const int32_t *table, int8_t *out, int channels, int np)
+{
+	const int rest = channels % MF_VECTOR_LANES;
+
+	MF_KEEP(x);
+	MF_KEEP(w);
+	MF_KEEP(table);
+	MF_KEEP(out);
+	for (int c = 0; c < channels - rest; c += MF_VECTOR_LANES) {
+		w = mf_dot_mve_block(cfg, x, w, table, out + c, np, MF_VECTOR_LANES);
+		table += 3 * MF_VECTOR_LANES;
+	}
+	if (rest != 0) {
+		mf_dot_mve_block(cfg, x, w, table, out + channels - rest, np, rest);
+	}
+}
+
+#endif /* MCUFUSE_DOT_MVE_H_ */
