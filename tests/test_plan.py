@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from graph_builder import GraphBuilder, mobilenet_v2, random_graph
-from mcufuse.ir import Graph
+from mcufuse.ir import Graph, Op
 from mcufuse.lowering import lower_graph
 from mcufuse.passes import PASSES
 from mcufuse.plan.arena import ArenaPlan, Role, plan_arena
 from mcufuse.plan.check import BrokenPlan, check_plan
+from mcufuse.plan.order import candidate_orders
 from mcufuse.plan.stages import Stager
 from mcufuse.schedule import Step, make_steps
 from mcufuse.target import core_by_name
@@ -127,6 +128,52 @@ def test_stage_choice_equals_brute_force() -> None:
         )
         chosen, _ = Stager(graph, steps, 4).choose()
         assert max(c.peak for c in chosen) == best, seed
+
+
+def brute_force_peak(graph: Graph) -> int:
+    """Least peak over all orders, operator by operator, without overlap."""
+    best = 1 << 40
+    for ops in itertools.permutations(graph.ops):
+        made = set(graph.inputs)
+        peak = 0
+        for i, op in enumerate(ops):
+            if not set(graph.activations(op)) <= made:
+                break
+            made.add(op.output)
+            later = {n for o in ops[i + 1 :] for n in o.inputs} | set(graph.outputs) | set(graph.activations(op))
+            peak = max(peak, sum(graph.tensors[n].bytes for n in made if n in later or n == op.output))
+        else:
+            best = min(best, peak)
+    return best
+
+
+def peak_of(graph: Graph, ops: tuple[Op, ...]) -> int:
+    """Peak of one order, operator by operator."""
+    made, peak = set(graph.inputs), 0
+    for i, op in enumerate(ops):
+        assert set(graph.activations(op)) <= made
+        made.add(op.output)
+        later = {n for o in ops[i + 1 :] for n in o.inputs} | set(graph.outputs) | set(graph.activations(op))
+        peak = max(peak, sum(graph.tensors[n].bytes for n in made if n in later or n == op.output))
+    return peak
+
+
+def branches() -> Graph:
+    """A wide branch and two narrow ones that meet again: the order matters."""
+    g = GraphBuilder(4)
+    x = g.conv(g.input(1, 6, 6, 2), 4)
+    a, b = g.conv(x, 20), g.conv(x, 12)  # the model's order keeps both; another one keeps one at a time
+    return g.build(g.concat(g.conv(a, 2), g.table(x), g.conv(b, 3)))
+
+
+def test_order_of_least_peak_equals_brute_force() -> None:
+    graphs = [branches(), *(graph for seed in range(60) if 2 <= len((graph := simplified(seed)).ops) <= 7)]
+    choices = []
+    for graph in graphs:
+        orders = candidate_orders(graph)
+        choices.append(len(orders))
+        assert min(peak_of(graph, ops) for ops in orders) == brute_force_peak(graph)
+    assert choices[0] == 2
 
 
 def mutations(plan: ArenaPlan, steps: tuple[Step, ...]) -> list[ArenaPlan]:

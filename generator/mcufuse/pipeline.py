@@ -15,7 +15,7 @@ Every part is a pure function of its arguments: the same input gives the same by
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,12 +29,14 @@ from .dump import dump_graph
 from .emit.network import EmitOptions, emit_network
 from .importers import load_model
 from .ir import Graph, Rounding, Tensor
+from .kernels.base import Lowered
 from .lowering import lower_graph
 from .objective import BALANCED, OBJECTIVES, Objective
 from .oracle import evaluate
 from .passes import PASSES
 from .plan.arena import ArenaPlan, plan_arena
 from .plan.check import check_plan
+from .plan.order import candidate_orders
 from .schedule import Step, make_steps
 from .summary import summarize
 from .target import Core
@@ -105,13 +107,24 @@ def compile_graph(
 ) -> Compiled:
     """Lowers, plans, checks and emits a simplified graph."""
     lowered, macs = lower_graph(graph, core)
-    steps = make_steps(graph, lowered, macs, fed_rows=fed_rows)
-    plan = plan_arena(graph, steps, allowance=objective.ram_allowance)
+    graph, steps, plan = _best_order(graph, lowered, macs, fed_rows, objective.ram_allowance)
     check_plan(graph, steps, plan)
     options = EmitOptions(sha256, source, __version__, arena_group, objective.least_to_share)
     text = emit_network(name, graph, steps, plan, options)
     report = summarize(name, core, graph, steps, plan, sha256)
     return Compiled(graph, steps, plan, {f"{name}.c": text.c, f"{name}.h": text.h}, report)
+
+
+def _best_order(
+    graph: Graph, lowered: Mapping[str, Lowered], macs: Mapping[str, int], fed_rows: bool, allowance: float
+) -> tuple[Graph, tuple[Step, ...], ArenaPlan]:
+    """Plans every order worth it; the least arena wins, the model's own order among equals."""
+    planned = []
+    for ops in candidate_orders(graph):
+        ordered = graph.with_(ops=ops)
+        steps = make_steps(ordered, lowered, macs, fed_rows=fed_rows)
+        planned.append((ordered, steps, plan_arena(ordered, steps, allowance=allowance)))
+    return min(planned, key=lambda p: p[2].arena_bytes)
 
 
 def compile_network(
