@@ -20,7 +20,7 @@
 #define MCUFUSE_ADD_H_
 
 #include <mcufuse/operand.h>
-#include <mcufuse/vector.h>
+#include <mcufuse/vector_loops.h>
 
 enum mf_add_mode {
 	MF_ADD_LINEAR = 0,

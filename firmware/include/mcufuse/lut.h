@@ -10,7 +10,7 @@
 #ifndef MCUFUSE_LUT_H_
 #define MCUFUSE_LUT_H_
 
-#include <mcufuse/vector.h>
+#include <mcufuse/vector_loops.h>
 
 /** @brief Shape; compile-time constants. */
 struct mf_lut_cfg {

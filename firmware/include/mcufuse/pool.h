@@ -12,7 +12,7 @@
 
 #include <mcufuse/lanes.h>
 #include <mcufuse/operand.h>
-#include <mcufuse/vector.h>
+#include <mcufuse/vector_loops.h>
 
 /** @brief Shape and arithmetic; compile-time constants. */
 struct mf_pool_cfg {
