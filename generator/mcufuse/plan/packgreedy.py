@@ -35,8 +35,8 @@ def _orders(model: Model) -> Iterator[list[int]]:
 def greedy(model: Model, goal: int, rounds: int) -> list[int]:
     """The best of the fixed orders and of `rounds` repairs; stops at once at a peak of `goal` or less.
 
-    A repair takes the best order so far and moves a buffer that ends at the peak, and in every second round its
-    neighbours' topmost too, towards the front, by distances that a fixed sequence of numbers picks.
+    A repair takes the latest order that was not worse and moves one buffer that ends at the peak towards the front, by
+    a distance that a fixed sequence of numbers picks.
     """
     best: list[int] = []
     best_order: list[int] = []
