@@ -132,7 +132,10 @@ def test_executed_cases_are_counted(tmp_path: Path) -> None:
         ([suite("filtered", "filtered", reason="Not supported by the toolchain")], "Not supported by the toolchain"),
         ([suite("not run", "not run")], "twister executed no test case"),  # built only
         ([suite("passed", "skipped")], "twister executed no test case"),
-        ([suite("passed", "passed"), suite("failed", "failed", reason="Timeout")], "networks/a on qemu_cortex_m3: Timeout"),
+        (
+            [suite("passed", "passed"), suite("failed", "failed", reason="Timeout")],
+            "networks/a on qemu_cortex_m3: Timeout",
+        ),
         ([suite("passed", "passed"), suite("error", "blocked", reason="Build failure")], "Build failure"),
         ([suite("passed", "passed"), suite("skipped", "skipped", reason="FLASH overflow")], "FLASH overflow"),
     ],
@@ -222,7 +225,9 @@ def test_each_verb_shows_an_example(verb: str, capsys: pytest.CaptureFixture[str
 
 def configured(path: Path, networks: str = "") -> Path:
     (path / "zephyr").mkdir(parents=True)
-    (path / "CMakeCache.txt").write_text("# a comment\n//text\nBOARD:STRING=qemu_cortex_m3\nMCUFUSE_MODEL:UNINITIALIZED=/a=b\n")
+    (path / "CMakeCache.txt").write_text(
+        "# a comment\n//text\nBOARD:STRING=qemu_cortex_m3\nMCUFUSE_MODEL:UNINITIALIZED=/a=b\n"
+    )
     (path / "build.ninja").touch()
     (path / "zephyr" / ".config").write_text('CONFIG_KERNEL_BIN_NAME="image"\n')
     (path / "mcufuse").mkdir()

@@ -8,8 +8,7 @@ set(MCUFUSE_GENERATOR_DIR ${_mcufuse_generator}
     CACHE PATH "Directory that holds the Python package mcufuse")
 
 # Which networks the image holds, for `west mcufuse`; directories of earlier ones may still be there.
-set(MCUFUSE_NETWORKS_FILE ${CMAKE_BINARY_DIR}/mcufuse/networks.txt)
-file(WRITE ${MCUFUSE_NETWORKS_FILE} "")
+file(WRITE ${CMAKE_BINARY_DIR}/mcufuse/networks.txt "")
 
 # mcufuse_model_name(<config.yaml> <variable>)
 #
@@ -66,7 +65,7 @@ function(mcufuse_add_model target config)
     message(FATAL_ERROR "mcufuse_add_model(): two networks are called ${arg_NAME}; give one a NAME")
   endif()
   file(MAKE_DIRECTORY ${dir})
-  file(APPEND ${MCUFUSE_NETWORKS_FILE} "${arg_NAME}\n")
+  file(APPEND ${CMAKE_BINARY_DIR}/mcufuse/networks.txt "${arg_NAME}\n")
   set(sources ${dir}/${arg_NAME}.c)
   set(headers ${dir}/${arg_NAME}.h)
   if(arg_VECTORS GREATER 0)

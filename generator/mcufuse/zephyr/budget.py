@@ -9,7 +9,7 @@ report promised must be the arena in the image.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..budget import FLASH, RAM, check_budget
@@ -150,7 +150,13 @@ def _largest_symbols(image: ImageSizes, name: str, count: int = 5) -> str:
 
 def network(image: ImageSizes, report: Mapping[str, Any], stack: int | None, config: Config | None) -> Network:
     """The network that `report` describes, as it stands in `image`."""
-    return Network(report, network_sizes(image, str(report["name"])), stack, config)
+    sizes = network_sizes(image, str(report["name"]))
+    shared = image.symbol(f"mcufuse_arena_{config.arena_group}") if config is not None and config.arena_group else None
+    if shared is not None:
+        # The map charges the common block to the network with the largest arena; each uses its own part.
+        own = sizes.state_bytes - shared.size if sizes.state_bytes >= shared.size else sizes.state_bytes
+        sizes = replace(sizes, arena_bytes=min(shared.size, int(report["arena_bytes"])), state_bytes=own)
+    return Network(report, sizes, stack, config)
 
 
 def render(found: Iterable[Memory], networks: Iterable[Network]) -> str:

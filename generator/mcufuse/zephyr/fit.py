@@ -54,6 +54,7 @@ class Demand:
     arena_place: str = ""  # section, region or node as the configuration has it; "" if it says nothing
     weights_place: str = ""
     file: str = ""  # the configuration, for messages
+    group: str = ""  # networks of one group share an arena
 
     @classmethod
     def from_files(cls, report: Mapping[str, Any], config: Config) -> Demand:
@@ -67,6 +68,7 @@ class Demand:
             arena_place=said["arena"],
             weights_place=said["weights"],
             file=str(config.path),
+            group=config.arena_group or "",
         )
 
 
@@ -100,6 +102,12 @@ def resolve_placement(demand: Demand, memory: Memory) -> Placement:
     found = Problems()
     arena = _spot(demand, "arena", demand.arena_place, memory.chosen_arena, memory, found)
     weights = _spot(demand, "weights", demand.weights_place, memory.chosen_weights, memory, found)
+    if demand.group and arena.section:
+        found.add(
+            f"the arena goes to {arena.section}, but one that networks share stays in .bss",
+            place=f"{demand.file}: arena_group: {demand.group}",
+            hint="leave arena_group out, or write placement: {arena: .bss}",
+        )
     found.raise_if_any()
     if weights.region:
         weights = Spot(f".mcufuse_weights_{weights.region}", weights.region)  # firmware/linker/mcufuse_weights.ld
@@ -149,7 +157,13 @@ def check_fit(
     floors = {"RAM": ZEPHYR_RAM_FLOOR, "FLASH": ZEPHYR_FLASH_FLOOR}
     needs: dict[str, list[tuple[str, int]]] = {}
     for demand, placement in demands:
-        needs.setdefault(placement.arena.region or ram, []).append((f"arena of {demand.name}", demand.arena))
+        if demand.group:
+            largest = max(d.arena for d, _ in demands if d.group == demand.group)
+            shared = (f"arena of group {demand.group}", largest)
+            if shared not in needs.setdefault(ram, []):
+                needs[ram].append(shared)
+        else:
+            needs.setdefault(placement.arena.region or ram, []).append((f"arena of {demand.name}", demand.arena))
         needs.setdefault(ram, []).append((f"state of {demand.name}", demand.state))
         needs.setdefault(placement.weights.region or flash, []).append((f"weights of {demand.name}", demand.weights))
     found = Problems()
