@@ -19,6 +19,7 @@
 #define MCUFUSE_CONV2D_H_
 
 #include <mcufuse/dot.h>
+#include <mcufuse/vector.h>
 
 /** @brief Shape of a convolution. */
 struct mf_conv2d_cfg {
@@ -46,34 +47,6 @@ struct mf_conv2d_data {
 	int8_t in_zero;
 	int8_t out_zero;
 };
-
-/** @brief Copy @p n bytes, forwards, in words as far as they go. */
-MF_INLINE void mf_copy_s8(int8_t *to, const int8_t *from, int n)
-{
-	const int8_t *end = from + (n & ~3);
-
-	while (from != end) {
-		memcpy(to, from, 4);
-		to += 4;
-		from += 4;
-	}
-	MF_UNROLL
-	for (int i = 0; i < 3; i++) {
-		if (i < (n & 3)) {
-			to[i] = from[i];
-		}
-	}
-}
-
-/** @brief Set @p n bytes. */
-MF_INLINE void mf_fill_s8(int8_t *to, int8_t value, int n)
-{
-	const int8_t *end = to + n;
-
-	while (to != end) {
-		*to++ = value;
-	}
-}
 
 /** @brief Gather one kernel row of the window that begins at column @p first. */
 MF_INLINE void mf_conv2d_gather_run(const struct mf_conv2d_cfg *cfg, const int8_t *row, int first,

@@ -6,7 +6,9 @@
 /**
  * @file
  * @brief Convolution and fully connected layer with vectors (MVE): conv2d.h and fully_connected.h with
- * the blocks of dot_mve.h. Configurations and scratch memory are the same.
+ * the blocks of dot_mve.h.
+ *
+ * Windows that are gathered are filled up to a multiple of sixteen values, whose weights are 0.
  */
 #ifndef MCUFUSE_CONV2D_MVE_H_
 #define MCUFUSE_CONV2D_MVE_H_
@@ -21,7 +23,8 @@ MF_INLINE void mf_conv2d_row_s8_mve(const struct mf_conv2d_cfg *cfg,
 				    int8_t *out, int tick, void *scratch)
 {
 	const int channels = cfg->in_c / cfg->groups;
-	const int depth = cfg->k_h * cfg->k_w * channels;
+	const int values = cfg->k_h * cfg->k_w * channels;
+	const int depth = cfg->direct ? values : (values + 15) & ~15;
 	const int out_c = cfg->out_c / cfg->groups;
 	const int table = (out_c + MF_VECTOR_LANES - 1) / MF_VECTOR_LANES * MF_VECTOR_LANES * 3;
 	const struct mf_dot_mve_cfg dot = {

@@ -49,9 +49,25 @@ MF_INLINE const int8_t *mf_dot_mve_block(const struct mf_dot_mve_cfg *cfg, const
 					 const int8_t *w, const int32_t *table, int8_t *out, int np,
 					 int nb)
 {
-	const int8_t *end = x + (cfg->depth & ~15);
+	const int runs = cfg->depth / 16;
+	const int8_t *end = x + 16 * runs;
 	int32_t acc[2][MF_VECTOR_LANES] = {{0}};
 
+#if MF_HAS_VECTOR_RUNS
+	if (nb == MF_VECTOR_LANES && cfg->depth % 16 == 0 && mf_vector_mode(cfg->rq.mode)) {
+		const int8_t *second = x + cfg->distance;
+		int32x4_t sum[2] = {vdupq_n_s32(0), vdupq_n_s32(0)};
+		int count = runs;
+
+		if (np > 1) {
+			MF_VECTOR_RUNS_2X4(sum[0], sum[1], x, second, w, count);
+		} else {
+			MF_VECTOR_RUNS_1X4(sum[0], x, w, count);
+		}
+		mf_vector_store(&cfg->rq, table, sum, out, cfg->out_step, np, nb);
+		return w;
+	}
+#endif
 	while (x != end) {
 		w = mf_dot_mve_run(acc, x, w, cfg->distance, 16, np, nb);
 		x += 16;
@@ -59,10 +75,7 @@ MF_INLINE const int8_t *mf_dot_mve_block(const struct mf_dot_mve_cfg *cfg, const
 	if (cfg->depth % 16 != 0) {
 		w = mf_dot_mve_run(acc, x, w, cfg->distance, cfg->depth % 16, np, nb);
 	}
-	MF_UNROLL
-	for (int p = 0; p < np; p++) {
-		mf_vector_requant(&cfg->rq, table, acc[p], out + p * cfg->out_step, nb);
-	}
+	mf_vector_requant(&cfg->rq, table, acc, out, cfg->out_step, np, nb);
 	return w;
 }
 

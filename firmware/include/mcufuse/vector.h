@@ -58,6 +58,121 @@ MF_INLINE int32_t mf_bytes_dot(int32_t acc, struct mf_bytes a, struct mf_bytes b
 #endif
 }
 
+/** @brief Copy @p n bytes, forwards, in words as far as they go. */
+MF_INLINE void mf_copy_s8(int8_t *to, const int8_t *from, int n)
+{
+#if MF_HAS_MVE
+	for (; n >= 16; n -= 16) {
+		vstrbq_s8(to, vldrbq_s8(from));
+		to += 16;
+		from += 16;
+	}
+	if (n > 0) {
+		vstrbq_p_s8(to, vldrbq_z_s8(from, vctp8q((uint32_t)n)), vctp8q((uint32_t)n));
+	}
+#else
+	const int8_t *end = from + (n & ~3);
+
+	while (from != end) {
+		memcpy(to, from, 4);
+		to += 4;
+		from += 4;
+	}
+	MF_UNROLL
+	for (int i = 0; i < 3; i++) {
+		if (i < (n & 3)) {
+			to[i] = from[i];
+		}
+	}
+#endif
+}
+
+/** @brief Set @p n bytes. */
+MF_INLINE void mf_fill_s8(int8_t *to, int8_t value, int n)
+{
+#if MF_HAS_MVE
+	for (; n > 0; n -= 16) {
+		vstrbq_p_s8(to, vdupq_n_s8(value), vctp8q((uint32_t)n));
+		to += 16;
+	}
+#else
+	const int8_t *end = to + n;
+
+	while (to != end) {
+		*to++ = value;
+	}
+#endif
+}
+
+#if MF_HAS_MVE && defined(__OPTIMIZE__)
+#define MF_HAS_VECTOR_RUNS 1
+
+/**
+ * @brief @p n runs of sixteen values of two pixels times four channels.
+ *
+ * In assembly, since GCC 12 does not use post-increments here, recomputes each address, and moves the
+ * accumulators about: those of VMLADAVA are even registers, and here all of them are in use.
+ */
+#define MF_VECTOR_RUNS_2X4(s0, s1, x0, x1, w, n)                                                   \
+	do {                                                                                       \
+		int32_t a00_ = 0, a01_ = 0, a02_ = 0, a03_ = 0;                                    \
+		int32_t a10_ = 0, a11_ = 0, a12_ = 0, a13_ = 0;                                    \
+	__asm__("1:\n\t"                                                                           \
+		"vldrb.u8 q0, [%[px]], #16\n\t"                                                    \
+		"vldrb.u8 q2, [%[pw]], #16\n\t"                                                    \
+		"vldrb.u8 q1, [%[py]], #16\n\t"                                                    \
+		"vmladava.s8 %[a00], q0, q2\n\t"                                                   \
+		"vldrb.u8 q3, [%[pw]], #16\n\t"                                                    \
+		"vmladava.s8 %[a10], q1, q2\n\t"                                                   \
+		"vldrb.u8 q2, [%[pw]], #16\n\t"                                                    \
+		"vmladava.s8 %[a01], q0, q3\n\t"                                                   \
+		"vmladava.s8 %[a11], q1, q3\n\t"                                                   \
+		"vldrb.u8 q3, [%[pw]], #16\n\t"                                                    \
+		"vmladava.s8 %[a02], q0, q2\n\t"                                                   \
+		"vmladava.s8 %[a12], q1, q2\n\t"                                                   \
+		"subs %[count], #1\n\t"                                                            \
+		"vmladava.s8 %[a03], q0, q3\n\t"                                                   \
+		"vmladava.s8 %[a13], q1, q3\n\t"                                                   \
+		"bne 1b\n\t"                                                                       \
+		"vmov %q[v0][2], %q[v0][0], %[a00], %[a02]\n\t"                                    \
+		"vmov %q[v0][3], %q[v0][1], %[a01], %[a03]\n\t"                                    \
+		"vmov %q[v1][2], %q[v1][0], %[a10], %[a12]\n\t"                                    \
+		"vmov %q[v1][3], %q[v1][1], %[a11], %[a13]"                                        \
+		: [a00] "+Te"(a00_), [a01] "+Te"(a01_), [a02] "+Te"(a02_), [a03] "+Te"(a03_),      \
+		  [a10] "+Te"(a10_), [a11] "+Te"(a11_), [a12] "+Te"(a12_), [a13] "+Te"(a13_),      \
+		  [px] "+r"(x0), [py] "+r"(x1), [pw] "+r"(w), [count] "+r"(n),                     \
+		  [v0] "=&w"(s0), [v1] "=&w"(s1)                                                   \
+		:                                                                                  \
+		: "q0", "q1", "q2", "q3", "cc", "memory");                                         \
+	} while (false)
+
+/** @brief @p n runs of sixteen values of one pixel times four channels. */
+#define MF_VECTOR_RUNS_1X4(s0, x0, w, n)                                                           \
+	do {                                                                                       \
+		int32_t a0_ = 0, a1_ = 0, a2_ = 0, a3_ = 0;                                        \
+	__asm__("1:\n\t"                                                                           \
+		"vldrb.u8 q0, [%[px]], #16\n\t"                                                    \
+		"vldrb.u8 q1, [%[pw]], #16\n\t"                                                    \
+		"vldrb.u8 q2, [%[pw]], #16\n\t"                                                    \
+		"vmladava.s8 %[a0], q0, q1\n\t"                                                    \
+		"vldrb.u8 q1, [%[pw]], #16\n\t"                                                    \
+		"vmladava.s8 %[a1], q0, q2\n\t"                                                    \
+		"vldrb.u8 q2, [%[pw]], #16\n\t"                                                    \
+		"subs %[count], #1\n\t"                                                            \
+		"vmladava.s8 %[a2], q0, q1\n\t"                                                    \
+		"vmladava.s8 %[a3], q0, q2\n\t"                                                    \
+		"bne 1b\n\t"                                                                       \
+		"vmov %q[v0][2], %q[v0][0], %[a0], %[a2]\n\t"                                      \
+		"vmov %q[v0][3], %q[v0][1], %[a1], %[a3]"                                          \
+		: [a0] "+Te"(a0_), [a1] "+Te"(a1_), [a2] "+Te"(a2_), [a3] "+Te"(a3_),              \
+		  [px] "+r"(x0), [pw] "+r"(w), [count] "+r"(n), [v0] "=&w"(s0)                     \
+		:                                                                                  \
+		: "q0", "q1", "q2", "cc", "memory");                                               \
+	} while (false)
+#else
+#define MF_HAS_VECTOR_RUNS 0
+#endif
+
 /** @brief Word @p i of channel @p j in a table whose blocks of four channels hold one word after the other. */
 MF_INLINE int32_t mf_vector_word(const int32_t *block, int i, int j)
 {
@@ -78,54 +193,77 @@ MF_INLINE int8_t mf_vector_requant_one(const struct mf_requant_cfg *rq, const in
 }
 
 #if MF_HAS_MVE
-/** @brief Requantize a block of channels by mode HIGH_WIDE; not clamped. */
-MF_INLINE int32x4_t mf_vector_high(const struct mf_requant_cfg *rq, const int32_t *block,
-				   int32x4_t acc)
+/** @brief The table of a block of channels. */
+struct mf_vector_table {
+	int32x4_t word[3];
+};
+
+/** @brief Requantize a block of channels; the mode is HIGH_WIDE or TFLITE_RIGHT. Not clamped. */
+MF_INLINE int32x4_t mf_vector_scale(const struct mf_requant_cfg *rq,
+				    const struct mf_vector_table *table, int32x4_t acc)
 {
-	int32x4_t y = vaddq_s32(acc, vldrwq_s32(block));
+	int32x4_t y = vaddq_s32(acc, table->word[0]);
 
-	y = vmulhq_s32(y, vldrwq_s32(block + 4));
-	y = vaddq_s32(y, vldrwq_s32(block + 8));
-	return rq->shift > 0 ? vshlq_r_s32(y, -rq->shift) : y;
-}
-
-/** @brief Requantize a block of channels by mode TFLITE, no shift above 0; not clamped. */
-MF_INLINE int32x4_t mf_vector_tflite(const struct mf_requant_cfg *rq, const int32_t *block,
-				     int32x4_t acc)
-{
-	const int32x4_t shift = vldrwq_s32(block + 8);
-	int32x4_t y = vaddq_s32(acc, vldrwq_s32(block));
-
-	y = vqrdmulhq_s32(y, vldrwq_s32(block + 4));
-	/* VRSHL rounds halves up: away from zero means one less for negative values, if there is a shift */
-	y = vaddq_s32(y, vshrq_n_s32(vandq_s32(y, shift), 31));
-	y = vrshlq_s32(y, shift);
-	return vaddq_n_s32(y, rq->out_zero);
+	if (rq->mode == MF_REQUANT_HIGH_WIDE) {
+		y = vaddq_s32(vmulhq_s32(y, table->word[1]), table->word[2]);
+		return rq->shift > 0 ? vshlq_r_s32(y, -rq->shift) : y;
+	}
+	y = vqrdmulhq_s32(y, table->word[1]);
+	/* VRSHL rounds halves up; away from zero takes one less for negative values, if there is a shift */
+	y = vaddq_s32(y, vshrq_n_s32(vandq_s32(y, table->word[2]), 31));
+	return vaddq_n_s32(vrshlq_s32(y, table->word[2]), rq->out_zero);
 }
 #endif
 
-/** @brief Requantize the first @p n channels of a block and store them. */
-MF_INLINE void mf_vector_requant(const struct mf_requant_cfg *rq, const int32_t *block,
-				 const int32_t acc[MF_VECTOR_LANES], int8_t *out, int n)
+/** @brief Whether vectors can do the mode. */
+MF_INLINE bool mf_vector_mode(int mode)
 {
+	return MF_HAS_MVE && (mode == MF_REQUANT_HIGH_WIDE || mode == MF_REQUANT_TFLITE_RIGHT);
+}
+
 #if MF_HAS_MVE
-	if (rq->mode == MF_REQUANT_HIGH_WIDE || rq->mode == MF_REQUANT_TFLITE_RIGHT) {
-		const int32x4_t sums = {acc[0], acc[1], acc[2], acc[3]};
-		int32x4_t y = rq->mode == MF_REQUANT_TFLITE_RIGHT
-				      ? mf_vector_tflite(rq, block, sums)
-				      : mf_vector_high(rq, block, sums);
+/** @brief Requantize and store the first @p n channels of a block for @p np pixels. */
+MF_INLINE void mf_vector_store(const struct mf_requant_cfg *rq, const int32_t *block,
+			       const int32x4_t sum[2], int8_t *out, int out_step, int np, int n)
+{
+	const struct mf_vector_table table = {
+		{vldrwq_s32(block), vldrwq_s32(block + 4), vldrwq_s32(block + 8)},
+	};
+
+	MF_UNROLL
+	for (int p = 0; p < np; p++) {
+		int32x4_t y = mf_vector_scale(rq, &table, sum[p]);
 
 		y = vminq_s32(vmaxq_s32(y, vdupq_n_s32(rq->lo)), vdupq_n_s32(rq->hi));
 		if (n == MF_VECTOR_LANES) {
-			vstrbq_s32(out, y);
+			vstrbq_s32(out + p * out_step, y);
 		} else {
-			vstrbq_p_s32(out, y, vctp32q((uint32_t)n));
+			vstrbq_p_s32(out + p * out_step, y, vctp32q((uint32_t)n));
 		}
+	}
+}
+#endif
+
+/** @brief Requantize the first @p n channels of a block for @p np pixels and store them. */
+MF_INLINE void mf_vector_requant(const struct mf_requant_cfg *rq, const int32_t *block,
+				 int32_t acc[2][MF_VECTOR_LANES], int8_t *out, int out_step, int np,
+				 int n)
+{
+#if MF_HAS_MVE
+	if (mf_vector_mode(rq->mode)) {
+		const int32x4_t sum[2] = {
+			{acc[0][0], acc[0][1], acc[0][2], acc[0][3]},
+			{acc[1][0], acc[1][1], acc[1][2], acc[1][3]},
+		};
+
+		mf_vector_store(rq, block, sum, out, out_step, np, n);
 		return;
 	}
 #endif
-	for (int j = 0; j < n; j++) {
-		out[j] = mf_vector_requant_one(rq, block, acc[j], j);
+	for (int p = 0; p < np; p++) {
+		for (int j = 0; j < n; j++) {
+			out[p * out_step + j] = mf_vector_requant_one(rq, block, acc[p][j], j);
+		}
 	}
 }
 

@@ -206,7 +206,8 @@ def _lower_mve(shape: _Shape, plan: RequantPlan) -> Lowered:
     """`mf_conv2d_row_s8_mve`."""
     op, taps = shape.op, shape.taps
     plan = vector_plan(plan, op.requant)
-    packed = np.concatenate([pack_runs(part) for part in shape.per_group()])
+    fill = 0 if shape.direct else -taps % 16
+    packed = np.concatenate([pack_runs(np.pad(part, ((0, 0), (0, fill)))) for part in shape.per_group()])
     data = (
         ("weights", CArray("int8_t", packed, "weights")), ("requant", vector_table(plan, op.groups)),
         ("in_zero", op.in_zero), ("out_zero", op.out_zero),
@@ -220,7 +221,7 @@ def _lower_mve(shape: _Shape, plan: RequantPlan) -> Lowered:
         cfg=CStruct("mf_conv2d_cfg", shape.fields(plan)),
         data=CStruct("mf_conv2d_data", data),
         rows=shape.rows,
-        scratch_bytes=0 if shape.direct else 2 * taps,
+        scratch_bytes=0 if shape.direct else 2 * (taps + fill),
         instructions=int(shape.out_h * shape.out_w * (pixel + gather)),
         code_bytes=600 if shape.out_w % 2 else 400,
     )

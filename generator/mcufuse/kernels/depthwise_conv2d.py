@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import cast
 
 import numpy as np
 
@@ -12,7 +14,8 @@ from ..ir import DepthwiseConv2D, Graph
 from ..target import Isa
 from .base import Array, CArray, CStruct, CValue, Kernel, LowerContext, Lowered, Refusal, RowPlan, Window
 from .conv2d import finish, padded_input, raw_range, too_large, window_rows
-from .requant import RequantPlan, plan_requant
+from .mve import vector_plan, vector_table
+from .requant import Mode, RequantPlan, plan_requant
 
 __all__ = ["DepthwiseConv2DKernel"]
 
@@ -140,6 +143,42 @@ def _lower_dsp(
     )
 
 
+def _lower_mve(base: Lowered, op: DepthwiseConv2D, flat: Array, plan: RequantPlan) -> Lowered | Refusal:
+    """`mf_depthwise_conv2d_row_s8_mve`, with the shape of the portable lowering."""
+    function = "mf_depthwise_conv2d_row_s8_mve"
+    plan = vector_plan(plan, op.requant)
+    channels, taps = flat.shape
+    w = np.abs(flat.astype(np.int64))
+    if op.multiplier != 1 or taps > 32:
+        return Refusal(function, "more than one output for each input channel, or more than 32 values in a window")
+    if plan.mode not in (Mode.HIGH_WIDE, Mode.TFLITE_RIGHT):
+        return Refusal(function, "no vector sequence for this requantization")
+    pairs = w[:, 0 : taps - taps % 2].reshape(channels, -1, 2).sum(axis=2)
+    if int(pairs.max(initial=0)) > 255:
+        return Refusal(function, "two products may leave 16 bits")
+    fill = -channels % 8
+    blocks = np.pad(flat, ((0, fill), (0, 0))).reshape(-1, 8, taps).transpose(0, 2, 1)
+    entries = np.concatenate([plan.entries, np.repeat(plan.entries[-1:], fill, axis=0)])
+    apart = entries.reshape(-1, 4, 2, 3).transpose(0, 2, 1, 3).reshape(-1, 3)  # even channels, then odd ones
+    fields = dict(base.cfg.fields) | dict(plan.cfg_fields())
+    weights = CArray("int8_t", np.ascontiguousarray(blocks), "weights")
+    data = (
+        ("weights", weights), ("requant", vector_table(replace(plan, entries=apart))),
+        ("in_zero", op.in_zero), ("out_zero", op.out_zero),
+    )  # fmt: skip
+    outputs = base.rows.ticks * int(cast("int", fields["out_w"]))
+    return replace(
+        base,
+        function=function,
+        header="mcufuse/depthwise_conv2d_mve.h",
+        cfg=CStruct("mf_depthwise_conv2d_cfg", tuple(fields.items())),
+        data=CStruct("mf_depthwise_conv2d_data", data),
+        scratch_bytes=channels,
+        instructions=outputs * (10 * taps + (channels + 7) // 8 * (8 * taps + 28)),
+        code_bytes=500,
+    )
+
+
 class DepthwiseConv2DKernel(Kernel[DepthwiseConv2D]):
     """Strips of neighbouring outputs of one channel."""
 
@@ -191,12 +230,15 @@ class DepthwiseConv2DKernel(Kernel[DepthwiseConv2D]):
             return [Refusal(function, plan.reason)]
         rows = window_rows(out_h, k_h, op.stride[0], op.dilation[0], op.padding.top)
         widths = (in_w, in_c, out_w)
+        base = _lower_base(op, flat, widths, rows, plan)
         ways: list[Lowered | Refusal] = [
-            _lower_base(op, flat, widths, rows, plan),
+            base,
             _lower_sized(op, flat, widths, rows, plan),
         ]
         if context.core.isa is not Isa.BASE:
             ways.append(_lower_dsp(op, flat, (in_h, in_w, in_c, out_w), rows, plan))
+        if context.core.isa is Isa.MVE:
+            ways.append(_lower_mve(base, op, flat, plan))
         return ways
 
     def macs(self, op: DepthwiseConv2D, graph: Graph) -> int:
