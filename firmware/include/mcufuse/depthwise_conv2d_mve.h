@@ -36,7 +36,7 @@ MF_INLINE int16x8_t mf_depthwise_mve_next(const int8_t **w)
 {
 	int16x8_t v;
 
-	__asm__("vldrb.s16 %q0, [%1], #8" : "=w"(v), "+r"(*w) : : "memory");
+	__asm__("vldrb.s16 %q0, [%1], #8" : "=w"(v), "+l"(*w) : : "memory");
 	return v;
 }
 
