@@ -16,11 +16,12 @@ run() {
 }
 
 run mcufuse run "$config" --core cortex-m3
-zephyr=$(python -c 'from mcufuse.doctor import find_zephyr_base as f; print(f() or "")')
-if [ -z "$zephyr" ]; then
-  printf '\ndemo: no Zephyr workspace, so this was the bare-metal runtime\n'
+problem=$(python -c 'from mcufuse.doctor import zephyr_problem as f; print(f())')
+if [ -n "$problem" ]; then
+  printf '\ndemo: this was the bare-metal runtime; %s\n' "$problem"
   exit
 fi
+zephyr=$(python -c 'from mcufuse.doctor import find_zephyr_base as f; print(f())')
 workspace=.cache/workspace
 python -c 'import sys; from pathlib import Path
 from mcufuse.zephyr.workspace import make_workspace

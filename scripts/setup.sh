@@ -150,6 +150,10 @@ zephyr_base() {
   .venv/bin/python -c 'from mcufuse.doctor import find_zephyr_base as f; print(f() or "")'
 }
 
+zephyr_problem() {
+  .venv/bin/python -c 'from mcufuse.doctor import zephyr_problem as f; print(f())'
+}
+
 # A shallow clone of Zephyr and the one module that Cortex-M needs.
 fetch_zephyr() {
   local url=https://github.com/zephyrproject-rtos/zephyr revision=$1 top=.cache/zephyrproject west
@@ -163,10 +167,11 @@ fetch_zephyr() {
 }
 
 setup_zephyr() {
-  local base revision
+  local base problem revision
   base=$(zephyr_base)
   if [ -n "$base" ]; then
-    say "Zephyr: using $base"
+    problem=$(zephyr_problem)
+    say "Zephyr: ${problem:-using $base}"
     return
   fi
   if ! python_is .venv/bin/python 3 12; then

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from mcufuse.doctor import find_zephyr_base
+from mcufuse.doctor import zephyr_problem
 
 REPO = Path(__file__).resolve().parents[1]
 MODELS = REPO / "examples" / "models"
@@ -26,7 +26,7 @@ MODELS = REPO / "examples" / "models"
 def _missing(marker: str) -> str:
     """Why tests with `marker` cannot run on this machine, "" if they can."""
     if marker == "zephyr":
-        return "" if find_zephyr_base() else "no Zephyr workspace: set ZEPHYR_BASE, or make ~/zephyrproject"
+        return zephyr_problem()
     if marker == "qemu":
         lacking = [tool for tool in ("arm-none-eabi-gcc", "qemu-system-arm") if not shutil.which(tool)]
         return f"missing {', '.join(lacking)}: see `mcufuse doctor`" if lacking else ""

@@ -11,7 +11,7 @@ import pytest
 
 from mcufuse import doctor
 from mcufuse.cli import main
-from mcufuse.doctor import Finding, Need, examine, exit_code, find_zephyr_base, render, zephyr_version
+from mcufuse.doctor import Finding, Need, examine, exit_code, find_zephyr_base, render, zephyr_problem, zephyr_version
 
 
 def zephyr_tree(base: Path, version: str = "4.2.0", extra: str = "") -> Path:
@@ -111,6 +111,22 @@ def test_where_zephyr_is_looked_for(
 def test_zephyr_base_that_is_none_falls_through(bare_machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ZEPHYR_BASE", "/nonexistent")
     assert find_zephyr_base() is None
+
+
+def test_zephyr_that_wants_another_python(
+    bare_machine: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert zephyr_problem().startswith("no Zephyr workspace")
+    base = zephyr_tree(bare_machine / "zephyrproject" / "zephyr")
+    assert zephyr_problem() == ""
+    (base / "cmake" / "modules").mkdir(parents=True)
+    script = base / "cmake" / "modules" / "python.cmake"
+    script.write_text("set(PYTHON_MINIMUM_REQUIRED 3.99.1)\n", encoding="utf-8")
+    assert zephyr_problem().startswith(f"Zephyr in {base} wants Python 3.99.1, this is 3.")
+    main(["doctor"])
+    assert "wants Python 3.99.1" in capsys.readouterr().out
+    script.write_text("set(PYTHON_MINIMUM_REQUIRED 3.9)\n", encoding="utf-8")
+    assert zephyr_problem() == ""
 
 
 def test_zephyr_version(tmp_path: Path) -> None:

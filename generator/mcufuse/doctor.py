@@ -17,7 +17,7 @@ from pathlib import Path
 
 from .errors import EXIT_OK, EXIT_USER, UserError
 
-__all__ = ["Finding", "Need", "examine", "exit_code", "find_zephyr_base", "render", "zephyr_version"]
+__all__ = ["Finding", "Need", "examine", "exit_code", "find_zephyr_base", "render", "zephyr_problem", "zephyr_version"]
 
 MIN_PYTHON = (3, 11)
 
@@ -100,6 +100,28 @@ def zephyr_version(base: Path) -> str:
     version = ".".join(fields.get(key, "0") for key in ("VERSION_MAJOR", "VERSION_MINOR", "PATCHLEVEL"))
     extra = fields.get("EXTRAVERSION", "")
     return f"{version}-{extra}" if extra else version
+
+
+def zephyr_problem() -> str:
+    """Why nothing can be built on Zephyr here: no tree, or one that wants a newer Python; "" if it can."""
+    base = find_zephyr_base()
+    if base is None:
+        return "no Zephyr workspace: set ZEPHYR_BASE, or make ~/zephyrproject (see `mcufuse doctor`)"
+    wanted = _zephyr_python(base)
+    if sys.version_info[:3] < wanted:
+        names = (".".join(map(str, version)) for version in (wanted, sys.version_info[:3]))
+        return "Zephyr in {} wants Python {}, this is {}".format(base, *names)
+    return ""
+
+
+def _zephyr_python(base: Path) -> tuple[int, ...]:
+    """The oldest Python that a Zephyr tree's CMake takes; (0,) if it does not say."""
+    try:
+        text = (base / "cmake" / "modules" / "python.cmake").read_text(encoding="utf-8")
+    except OSError:
+        return (0,)
+    found = re.search(r"PYTHON_MINIMUM_REQUIRED\s+([0-9.]+)", text)
+    return tuple(int(part) for part in found[1].split(".")) if found else (0,)
 
 
 def examine(which: Callable[[str], str | None] = shutil.which) -> list[Finding]:
@@ -207,6 +229,9 @@ def _zephyr() -> list[Finding]:
         "west init -m https://github.com/zephyrproject-rtos/zephyr ~/zephyrproject && cd ~/zephyrproject && west update"
     )
     found = f"{zephyr_version(base)} in {base}" if base else ""
+    problem = zephyr_problem()
+    if base and problem:
+        found, get = "", f"{problem}; a virtual environment with that Python"
     findings = [Finding("Zephyr workspace", Need.ZEPHYR, "firmware on Zephyr (optional)", found, get)]
     if base is not None:
         module = base.parent / "modules" / "hal" / "cmsis_6"
