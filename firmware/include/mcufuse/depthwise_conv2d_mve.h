@@ -5,10 +5,12 @@
 
 /**
  * @file
- * @brief Depthwise convolution with vectors (MVE), eight channels at a time.
+ * @brief Depthwise convolution with vectors (MVE), sixteen channels at a time.
  *
  * Products of bytes are added in pairs with 16 bits (the generator refuses weights for which a pair may
- * overflow) and then, the even and the odd channels apart, with 32 bits.
+ * overflow) and then with 32 bits. Multiplying and widening part even lanes from odd ones twice, so
+ * that four vectors of sums hold the channels 0 4 8 12, 2 6 10 14, 1 5 9 13 and 3 7 11 15 of a block;
+ * narrowing puts them back. The table is in that order.
  *
  *     scratch: one pixel of zero points, in the place of padded pixels
  */
@@ -19,47 +21,81 @@
 #include <mcufuse/vector.h>
 
 /** Channels of a block. */
-#define MF_DEPTHWISE_MVE_BLOCK 8
+#define MF_DEPTHWISE_MVE_BLOCK 16
 /** Most values of a window. */
 #define MF_DEPTHWISE_MVE_TAPS  32
 
 #if MF_HAS_MVE
-/** @brief @p n values, widened. */
-MF_INLINE int16x8_t mf_depthwise_mve_load(const int8_t *at, int n)
+/** @brief The next sixteen weights; GCC 12 does not use post-increments here. */
+MF_INLINE int8x16_t mf_depthwise_mve_next(const int8_t **w)
 {
-	return n == MF_DEPTHWISE_MVE_BLOCK ? vldrbq_s16(at)
-					   : vldrbq_z_s16(at, vctp16q((uint32_t)n));
-}
+	int8x16_t v;
 
-/** @brief The next eight weights, widened; GCC 12 does not use post-increments here. */
-MF_INLINE int16x8_t mf_depthwise_mve_next(const int8_t **w)
-{
-	int16x8_t v;
-
-	__asm__("vldrb.s16 %q0, [%1], #8" : "=w"(v), "+l"(*w) : : "memory");
+	__asm__("vldrb.u8 %q0, [%1], #16" : "=w"(v), "+r"(*w) : : "memory");
 	return v;
 }
 
-/** @brief Sums of a block of @p n channels: even ones in the first vector, odd ones in the second. */
+/** @brief Sums of a block of @p n channels. */
 MF_INLINE void mf_depthwise_mve_sums(const int8_t *const *tap, int taps, int c, const int8_t *w,
-				     int n, int32x4_t sum[2])
+				     int n, int32x4_t sum[4])
 {
 	MF_UNROLL
 	for (int t = 0; t < taps; t += 2) {
-		int16x8_t s;
+		int16x8_t even, odd;
+		int8x16_t x, v;
 
 		MF_IN_ORDER();
-		s = mf_depthwise_mve_load(tap[t] + c, n);
-		s = vmulq_s16(s, mf_depthwise_mve_next(&w));
+		x = mf_bytes_load(tap[t] + c, n).v;
+		v = mf_depthwise_mve_next(&w);
+		even = vmullbq_int_s8(x, v);
+		odd = vmulltq_int_s8(x, v);
 		if (t + 1 < taps) {
-			int16x8_t x = mf_depthwise_mve_load(tap[t + 1] + c, n);
-
-			s = vaddq_s16(s, vmulq_s16(x, mf_depthwise_mve_next(&w)));
+			x = mf_bytes_load(tap[t + 1] + c, n).v;
+			v = mf_depthwise_mve_next(&w);
+			even = vaddq_s16(even, vmullbq_int_s8(x, v));
+			odd = vaddq_s16(odd, vmulltq_int_s8(x, v));
 		}
-		sum[0] = t == 0 ? vmovlbq_s16(s) : vaddq_s32(sum[0], vmovlbq_s16(s));
-		sum[1] = t == 0 ? vmovltq_s16(s) : vaddq_s32(sum[1], vmovltq_s16(s));
+		sum[0] = t == 0 ? vmovlbq_s16(even) : vaddq_s32(sum[0], vmovlbq_s16(even));
+		sum[1] = t == 0 ? vmovltq_s16(even) : vaddq_s32(sum[1], vmovltq_s16(even));
+		sum[2] = t == 0 ? vmovlbq_s16(odd) : vaddq_s32(sum[2], vmovlbq_s16(odd));
+		sum[3] = t == 0 ? vmovltq_s16(odd) : vaddq_s32(sum[3], vmovltq_s16(odd));
+		/* GCC 12 would add up all parts at the end, and keep them on the stack until then */
+		__asm__("" : "+w"(sum[0]), "+w"(sum[1]), "+w"(sum[2]), "+w"(sum[3]));
 	}
-	MF_IN_ORDER();
+}
+
+/** @brief Requantize and store the sums of a block of @p n channels. */
+MF_INLINE void mf_depthwise_mve_store(const struct mf_requant_cfg *rq, const int32_t *table,
+				      int32x4_t sum[4], int8_t *out, int n)
+{
+	int16x8_t even, odd;
+	int8x16_t y;
+
+	MF_UNROLL
+	for (int i = 0; i < 4; i++) {
+		struct mf_vector_table words;
+
+		MF_IN_ORDER();
+		words.word[0] = vldrwq_s32(table);
+		words.word[1] = vldrwq_s32(table + 4);
+		words.word[2] = vldrwq_s32(table + 8);
+		sum[i] = mf_vector_scale(rq, &words, sum[i]);
+		table += 3 * MF_VECTOR_LANES;
+	}
+	even = vqmovntq_s32(vqmovnbq_s32(vdupq_n_s16(0), sum[0]), sum[1]);
+	odd = vqmovntq_s32(vqmovnbq_s32(vdupq_n_s16(0), sum[2]), sum[3]);
+	y = vqmovntq_s16(vqmovnbq_s16(vdupq_n_s8(0), even), odd);
+	if (rq->lo > -128) {
+		y = vmaxq_s8(y, vdupq_n_s8((int8_t)rq->lo));
+	}
+	if (rq->hi < 127) {
+		y = vminq_s8(y, vdupq_n_s8((int8_t)rq->hi));
+	}
+	if (n == MF_DEPTHWISE_MVE_BLOCK) {
+		vstrbq_s8(out, y);
+	} else {
+		vstrbq_p_s8(out, y, vctp8q((uint32_t)n));
+	}
 }
 #endif
 
@@ -69,37 +105,52 @@ MF_INLINE void mf_depthwise_mve_block(const struct mf_requant_cfg *rq, const int
 				      int8_t *out, int n)
 {
 #if MF_HAS_MVE
-	int32x4_t sum[2];
-	int16x8_t y;
+	int32x4_t sum[4];
 
 	mf_depthwise_mve_sums(tap, taps, c, w, n, sum);
-	MF_UNROLL
-	for (int half = 0; half < 2; half++) {
-		const int32_t *block = table + 3 * MF_VECTOR_LANES * half;
-		const struct mf_vector_table words = {
-			{vldrwq_s32(block), vldrwq_s32(block + 4), vldrwq_s32(block + 8)},
-		};
-
-		sum[half] = mf_vector_scale(rq, &words, sum[half]);
-	}
-	y = vqmovntq_s32(vqmovnbq_s32(vdupq_n_s16(0), sum[0]), sum[1]);
-	y = vminq_s16(vmaxq_s16(y, vdupq_n_s16((int16_t)rq->lo)), vdupq_n_s16((int16_t)rq->hi));
-	if (n == MF_DEPTHWISE_MVE_BLOCK) {
-		vstrbq_s16(out, y);
-	} else {
-		vstrbq_p_s16(out, y, vctp16q((uint32_t)n));
-	}
+	mf_depthwise_mve_store(rq, table, sum, out, n);
 #else
+	static const uint8_t part[4] = {0, 2, 1, 3};
+
 	for (int j = 0; j < n; j++) {
 		int32_t acc = 0;
 
 		for (int t = 0; t < taps; t++) {
 			acc += tap[t][c + j] * w[t * MF_DEPTHWISE_MVE_BLOCK + j];
 		}
-		out[j] = mf_vector_requant_one(rq, table + 3 * MF_VECTOR_LANES * (j % 2), acc,
-					       j / 2);
+		out[j] = mf_vector_requant_one(rq, table + 3 * MF_VECTOR_LANES * part[j % 4], acc,
+					       j / 4);
 	}
 #endif
+}
+
+/** @brief Where the values of the window that begins at column @p first stand. */
+MF_INLINE void mf_depthwise_mve_taps(const struct mf_depthwise_conv2d_cfg *cfg,
+				     const int8_t *const *in, int first, const int8_t *padding,
+				     const int8_t **tap)
+{
+	for (int i = 0; i < cfg->k_h; i++) {
+		for (int k = 0; k < cfg->k_w; k++) {
+			const int x = first + k * cfg->dilation_w;
+			const bool inside = in[i] != NULL && x >= 0 && x < cfg->in_w;
+
+			*tap++ = inside ? in[i] + x * cfg->in_c : padding;
+		}
+	}
+}
+
+/** @brief Move the taps to the next pixel, if the window stays inside the rows. */
+MF_INLINE void mf_depthwise_mve_move(const struct mf_depthwise_conv2d_cfg *cfg,
+				     const int8_t *const *in, const int8_t **tap)
+{
+	for (int i = 0; i < cfg->k_h; i++) {
+		const int step = in[i] != NULL ? cfg->stride_w * cfg->in_c : 0;
+
+		MF_UNROLL
+		for (int k = 0; k < cfg->k_w; k++) {
+			*tap++ += step;
+		}
+	}
 }
 
 /** @brief One output row. */
@@ -111,6 +162,7 @@ MF_INLINE void mf_depthwise_conv2d_row_s8_mve(const struct mf_depthwise_conv2d_c
 	const struct mf_requant_cfg rq = MF_REQUANT_CFG(cfg, data);
 	const int taps = cfg->k_h * cfg->k_w;
 	const int rest = cfg->in_c % MF_DEPTHWISE_MVE_BLOCK;
+	const int span = (cfg->k_w - 1) * cfg->dilation_w + 1;
 	const int8_t *tap[MF_DEPTHWISE_MVE_TAPS];
 	int8_t *padding = scratch;
 
@@ -121,14 +173,10 @@ MF_INLINE void mf_depthwise_conv2d_row_s8_mve(const struct mf_depthwise_conv2d_c
 		const int8_t *w = data->weights;
 		const int32_t *table = data->requant;
 
-		for (int i = 0; i < cfg->k_h; i++) {
-			for (int k = 0; k < cfg->k_w; k++) {
-				const int x = first + k * cfg->dilation_w;
-
-				tap[i * cfg->k_w + k] = in[i] != NULL && x >= 0 && x < cfg->in_w
-								? in[i] + x * cfg->in_c
-								: padding;
-			}
+		if (first - cfg->stride_w >= 0 && first + span <= cfg->in_w) {
+			mf_depthwise_mve_move(cfg, in, tap);
+		} else {
+			mf_depthwise_mve_taps(cfg, in, first, padding, tap);
 		}
 		MF_KEEP(w);
 		MF_KEEP(table);
@@ -136,7 +184,7 @@ MF_INLINE void mf_depthwise_conv2d_row_s8_mve(const struct mf_depthwise_conv2d_c
 			mf_depthwise_mve_block(&rq, tap, taps, c, w, table, out + c,
 					       MF_DEPTHWISE_MVE_BLOCK);
 			w += taps * MF_DEPTHWISE_MVE_BLOCK;
-			table += 6 * MF_VECTOR_LANES;
+			table += 12 * MF_VECTOR_LANES;
 		}
 		if (rest != 0) {
 			mf_depthwise_mve_block(&rq, tap, taps, cfg->in_c - rest, w, table,

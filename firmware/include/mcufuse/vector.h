@@ -67,7 +67,11 @@ MF_INLINE void mf_copy_s8(int8_t *to, const int8_t *from, int n)
 		to += 16;
 		from += 16;
 	}
-	if (n > 0) {
+	if (n % 4 == 0 && n < 12) {
+		for (int i = 0; i < n; i += 4) {
+			memcpy(to + i, from + i, 4);
+		}
+	} else if (n > 0) {
 		vstrbq_p_s8(to, vldrbq_z_s8(from, vctp8q((uint32_t)n)), vctp8q((uint32_t)n));
 	}
 #else

@@ -156,10 +156,11 @@ def _lower_mve(base: Lowered, op: DepthwiseConv2D, flat: Array, plan: RequantPla
     pairs = w[:, 0 : taps - taps % 2].reshape(channels, -1, 2).sum(axis=2)
     if int(pairs.max(initial=0)) > 255:
         return Refusal(function, "two products may leave 16 bits")
-    fill = -channels % 8
-    blocks = np.pad(flat, ((0, fill), (0, 0))).reshape(-1, 8, taps).transpose(0, 2, 1)
+    fill = -channels % 16
+    blocks = np.pad(flat, ((0, fill), (0, 0))).reshape(-1, 16, taps).transpose(0, 2, 1)
     entries = np.concatenate([plan.entries, np.repeat(plan.entries[-1:], fill, axis=0)])
-    apart = entries.reshape(-1, 4, 2, 3).transpose(0, 2, 1, 3).reshape(-1, 3)  # even channels, then odd ones
+    order = [c for part in (0, 2, 1, 3) for c in range(part, 16, 4)]  # the lanes' order, see the header
+    apart = entries.reshape(-1, 16, 3)[:, order].reshape(-1, 3)
     fields = dict(base.cfg.fields) | dict(plan.cfg_fields())
     weights = CArray("int8_t", np.ascontiguousarray(blocks), "weights")
     data = (
@@ -174,7 +175,7 @@ def _lower_mve(base: Lowered, op: DepthwiseConv2D, flat: Array, plan: RequantPla
         cfg=CStruct("mf_depthwise_conv2d_cfg", tuple(fields.items())),
         data=CStruct("mf_depthwise_conv2d_data", data),
         scratch_bytes=channels,
-        instructions=outputs * (10 * taps + (channels + 7) // 8 * (8 * taps + 28)),
+        instructions=outputs * (5 * taps + 20 + (channels + 15) // 16 * (11 * taps + 48)),
         code_bytes=500,
     )
 
