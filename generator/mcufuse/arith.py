@@ -49,7 +49,8 @@ def rounding_shift(x: npt.ArrayLike, bits: npt.ArrayLike) -> I64:
     x = np.asarray(x, np.int64)
     bits = np.asarray(bits, np.int64)
     half = np.where(bits > 0, np.int64(1) << np.maximum(bits - 1, 0), 0)
-    return (x + half - ((x < 0) & (bits > 0))) >> bits
+    shifted: I64 = (x + half - ((x < 0) & (bits > 0))) >> bits
+    return shifted
 
 
 def half_even_shift(x: npt.ArrayLike, bits: npt.ArrayLike) -> I64:
@@ -59,7 +60,8 @@ def half_even_shift(x: npt.ArrayLike, bits: npt.ArrayLike) -> I64:
     half = np.where(bits > 0, np.int64(1) << np.maximum(bits - 1, 0), 0)
     rounded = (x + half) >> bits
     tie = (bits > 0) & (((x + half) & ((np.int64(1) << bits) - 1)) == 0)
-    return rounded - (tie & ((rounded & 1) == 1))
+    even: I64 = rounded - (tie & ((rounded & 1) == 1))
+    return even
 
 
 def requantize(acc: npt.ArrayLike, requant: Requant) -> I64:

@@ -258,7 +258,8 @@ class Add(Op):
 
     TFLITE roundings: s_i = requant_i((q_i - zero_i) << left_shift); out = clamp(out_requant(s_0 + s_1) + out_zero).
     ONNX: out = clamp(half_even((q_0 - zero_0) * m_0 + (q_1 - zero_1) * m_1, shift) + out_zero) where `lhs` and
-    `rhs` hold m_i as `multiplier` (a signed magnitude below 2^22) and the same `shift` = -(bits to drop); `out` is None.
+    `rhs` hold m_i as `multiplier` (a signed magnitude below 2^22) and the same `shift` = -(bits to drop); `out` is
+    None.
     `subtract` turns the sign of the second operand.
     """
 

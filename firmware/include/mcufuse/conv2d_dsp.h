@@ -64,10 +64,10 @@ MF_INLINE void mf_conv2d_dsp_windows(const struct mf_conv2d_cfg *cfg, const int8
 	} else if (mf_conv2d_dsp_by_rows(cfg)) {
 		for (int i = 0; i < cfg->k_h; i++) {
 			const int8_t *x0 = mf_conv2d_dsp_run(cfg, in[i], first, zero, bytes);
-			const int8_t *x1 = np > 1 ? mf_conv2d_dsp_run(cfg, in[i],
-								      first + cfg->stride_w, zero,
-								      bytes + run)
-						  : x0;
+			const int8_t *x1 =
+				np > 1 ? mf_conv2d_dsp_run(cfg, in[i], first + cfg->stride_w, zero,
+							   bytes + run)
+				       : x0;
 
 			to = mf_dot_dsp_widen(to, x0, x1, run, np);
 		}
@@ -109,14 +109,14 @@ MF_INLINE void mf_conv2d_row_s8_dsp(const struct mf_conv2d_dsp_cfg *dsp,
 		int p = 0;
 
 		for (; p + 1 < cfg->out_w; p += 2) {
-			mf_conv2d_dsp_windows(cfg, in, p, g * channels, data->in_zero, window, bytes,
-					      2);
+			mf_conv2d_dsp_windows(cfg, in, p, g * channels, data->in_zero, window,
+					      bytes, 2);
 			mf_dot_dsp_pixels(&dot, window, w, entry, to, out_c, 2);
 			to += 2 * cfg->out_c;
 		}
 		if (cfg->out_w % 2 != 0) {
-			mf_conv2d_dsp_windows(cfg, in, p, g * channels, data->in_zero, window, bytes,
-					      1);
+			mf_conv2d_dsp_windows(cfg, in, p, g * channels, data->in_zero, window,
+					      bytes, 1);
 			mf_dot_dsp_pixels(&dot, window, w, entry, to, out_c, 1);
 		}
 	}

@@ -23,7 +23,8 @@ struct mf_conv2d_sized_cfg {
 
 /** @brief Shape and constants of a layer: no groups, no dilation of columns. */
 struct mf_conv2d_sized_data {
-	const int8_t *weights;  /**< in the order of dot.h, whole blocks of 4 channels and 4 values */
+	const int8_t
+		*weights; /**< in the order of dot.h, whole blocks of 4 channels and 4 values */
 	const int32_t *requant; /**< entries of requant.h, whole blocks of 4 channels */
 	uint16_t in_w;
 	uint16_t in_c;
@@ -85,8 +86,8 @@ MF_UNUSED MF_NOINLINE static void mf_conv2d_window(const struct mf_conv2d_sized_
 
 /** @brief One output row. */
 MF_INLINE void mf_conv2d_sized_row_s8(const struct mf_conv2d_sized_cfg *cfg,
-				      const struct mf_conv2d_sized_data *d,
-				      const int8_t *const *in, int8_t *out, int tick, void *scratch)
+				      const struct mf_conv2d_sized_data *d, const int8_t *const *in,
+				      int8_t *out, int tick, void *scratch)
 {
 	const struct mf_dot_cfg dot = {
 		.sized = true,

@@ -23,7 +23,7 @@
 
 #define MF_DEPTHWISE_STRIP_DSP 6
 /** Outputs of a strip of wider rows. */
-#define MF_DEPTHWISE_WIDE_DSP 4
+#define MF_DEPTHWISE_WIDE_DSP  4
 
 /** @brief Shape of a depthwise 3x3 convolution. */
 struct mf_depthwise_conv2d_dsp_cfg {
@@ -31,8 +31,8 @@ struct mf_depthwise_conv2d_dsp_cfg {
 	uint16_t out_w;
 	uint8_t stride_w; /**< 1 or 2 */
 	int8_t in_zero;
-	bool pad_left;    /**< one column of padding */
-	bool pad_right;   /**< one column of padding that is read */
+	bool pad_left;  /**< one column of padding */
+	bool pad_right; /**< one column of padding that is read */
 	uint8_t rq_mode;
 	uint8_t rq_shift;
 	int16_t rq_lo;
@@ -85,8 +85,8 @@ struct mf_depthwise_strip {
 
 /** @brief The word of rows 0 and 1 at column @p j of a strip, or the value of row 2. */
 MF_INLINE uint32_t mf_depthwise_column(const struct mf_depthwise_conv2d_dsp_cfg *cfg,
-				       const struct mf_depthwise_strip *strip,
-				       const int8_t *first, const int8_t *second, bool pair, int j)
+				       const struct mf_depthwise_strip *strip, const int8_t *first,
+				       const int8_t *second, bool pair, int j)
 {
 	const int x = (j - (strip->left ? 1 : 0)) * cfg->in_c;
 	const int last = (strip->n - 1) * cfg->stride_w + 2;
@@ -113,7 +113,8 @@ MF_INLINE void mf_depthwise_first_rows(const struct mf_depthwise_conv2d_dsp_cfg 
 		column = mf_depthwise_column(cfg, strip, first, second, true, j);
 		MF_UNROLL
 		for (int k = 0; k < 3; k++) {
-			if (j >= k && (j - k) % cfg->stride_w == 0 && (j - k) / cfg->stride_w < strip->n) {
+			if (j >= k && (j - k) % cfg->stride_w == 0 &&
+			    (j - k) / cfg->stride_w < strip->n) {
 				const int o = (j - k) / cfg->stride_w;
 
 				sum[o] = mf_smlad(column, taps[k], sum[o]);
@@ -138,7 +139,8 @@ MF_INLINE void mf_depthwise_last_row(const struct mf_depthwise_conv2d_dsp_cfg *c
 		column = mf_depthwise_column(cfg, strip, row, row, false, j);
 		MF_UNROLL
 		for (int k = 0; k < 3; k++) {
-			if (j >= k && (j - k) % cfg->stride_w == 0 && (j - k) / cfg->stride_w < strip->n) {
+			if (j >= k && (j - k) % cfg->stride_w == 0 &&
+			    (j - k) / cfg->stride_w < strip->n) {
 				const int o = (j - k) / cfg->stride_w;
 
 				sum[o] = k == 0   ? mf_smlabb(column, taps01, sum[o])
@@ -177,9 +179,8 @@ MF_INLINE void mf_depthwise_strip_dsp(const struct mf_depthwise_conv2d_dsp_cfg *
 
 /** @brief One row of one channel. */
 MF_INLINE void mf_depthwise_walk(const struct mf_depthwise_conv2d_dsp_cfg *cfg,
-				 const struct mf_requant_cfg *rq, const uint32_t *w,
-				 uint32_t start, const int8_t *const row[3], const int32_t *entry,
-				 int8_t *out)
+				 const struct mf_requant_cfg *rq, const uint32_t *w, uint32_t start,
+				 const int8_t *const row[3], const int32_t *entry, int8_t *out)
 {
 	const int n = cfg->out_w <= MF_DEPTHWISE_STRIP_DSP ? cfg->out_w : MF_DEPTHWISE_WIDE_DSP;
 	const int last = (cfg->out_w - 1) / n * n;

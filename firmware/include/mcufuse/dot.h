@@ -94,9 +94,8 @@ MF_INLINE const int8_t *mf_dot_walk_sized(const struct mf_dot_cfg *cfg,
 }
 
 /** @brief The inner loop for a constant depth; returns the next weights. */
-MF_INLINE const int8_t *mf_dot_walk(const struct mf_dot_cfg *cfg,
-				    int32_t acc[2][MF_DOT_CHANNELS], const int8_t *x,
-				    const int8_t *w, int np, int nb)
+MF_INLINE const int8_t *mf_dot_walk(const struct mf_dot_cfg *cfg, int32_t acc[2][MF_DOT_CHANNELS],
+				    const int8_t *x, const int8_t *w, int np, int nb)
 {
 	const int unroll = mf_dot_unroll(cfg->depth);
 	const int8_t *end = x + cfg->depth / unroll * unroll;
@@ -119,9 +118,8 @@ MF_INLINE const int8_t *mf_dot_walk(const struct mf_dot_cfg *cfg,
 }
 
 /** @brief @p np pixels times @p nb channels, requantized into @p out; returns the next weights. */
-MF_INLINE const int8_t *mf_dot_block(const struct mf_dot_cfg *cfg, const int8_t *x,
-				     const int8_t *w, const int32_t *entry,
-				     int8_t *out, int np, int nb)
+MF_INLINE const int8_t *mf_dot_block(const struct mf_dot_cfg *cfg, const int8_t *x, const int8_t *w,
+				     const int32_t *entry, int8_t *out, int np, int nb)
 {
 	const struct mf_requant_cfg rq = cfg->rq;
 	const int words = mf_requant_words(rq.mode);
@@ -178,8 +176,7 @@ MF_INLINE void mf_dot_pixels_sized(const struct mf_dot_cfg *cfg, const int8_t *x
 
 /** @brief @p np pixels times @p channels channels. */
 MF_INLINE void mf_dot_pixels(const struct mf_dot_cfg *cfg, const int8_t *x, const int8_t *w,
-			     const int32_t *entry, int8_t *out, int channels,
-			     int np)
+			     const int32_t *entry, int8_t *out, int channels, int np)
 {
 	const int words = mf_requant_words(cfg->rq.mode);
 	const int rest = channels % cfg->block;

@@ -31,8 +31,8 @@
 
 /** @brief What a layer's blocks have in common; compile-time constants. */
 struct mf_dot_dsp_cfg {
-	int block;    /**< output channels of a full block; even */
-	int steps;    /**< pairs of values of a window, padding to a multiple of 4 values included */
+	int block; /**< output channels of a full block; even */
+	int steps; /**< pairs of values of a window, padding to a multiple of 4 values included */
 	int out_step; /**< from the first pixel's output to the second's, bytes */
 	bool raw;     /**< weights are packed for the subtraction, see above */
 	struct mf_requant_cfg rq;
@@ -85,7 +85,8 @@ MF_INLINE void mf_dot_dsp_store(const struct mf_dot_dsp_cfg *cfg, const struct m
 
 /** @brief @p np pixels times @p nb channels; returns the next weights. */
 MF_INLINE const uint32_t *mf_dot_dsp_block(const struct mf_dot_dsp_cfg *cfg, const uint32_t *x,
-					   const uint32_t *w, const int32_t *entry, int8_t *out, int np, int nb)
+					   const uint32_t *w, const int32_t *entry, int8_t *out,
+					   int np, int nb)
 {
 	const struct mf_requant_cfg rq = cfg->rq;
 	const int words = mf_requant_words(rq.mode);
@@ -153,8 +154,8 @@ MF_INLINE const uint32_t *mf_dot_dsp_block(const struct mf_dot_dsp_cfg *cfg, con
 
 /** @brief @p np pixels times @p channels channels. */
 MF_INLINE void mf_dot_dsp_pixels(const struct mf_dot_dsp_cfg *cfg, const uint32_t *x,
-				 const uint32_t *w, const int32_t *entry,
-				 int8_t *out, int channels, int np)
+				 const uint32_t *w, const int32_t *entry, int8_t *out, int channels,
+				 int np)
 {
 	const int words = mf_requant_words(cfg->rq.mode);
 	const int rest = channels % cfg->block;

@@ -43,9 +43,8 @@ MF_INLINE void mf_fully_connected_row_s8(const struct mf_fully_connected_cfg *cf
 
 	(void)tick;
 	(void)scratch;
-	mf_dot_pixels(&dot, in[0], data->weights,
-		      mf_requant_entries(cfg->rq_mode, data->requant), out, cfg->out_c,
-		      1);
+	mf_dot_pixels(&dot, in[0], data->weights, mf_requant_entries(cfg->rq_mode, data->requant),
+		      out, cfg->out_c, 1);
 }
 
 #endif /* MCUFUSE_FULLY_CONNECTED_H_ */

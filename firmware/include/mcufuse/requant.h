@@ -40,16 +40,16 @@ enum mf_requant_mode {
 	MF_REQUANT_ONNX = 5,
 	MF_REQUANT_HIGH_WIDE = 6,
 	MF_REQUANT_TFLITE_RIGHT = 7, /**< TFLITE, no shift above 0: vectors can do it */
-	MF_REQUANT_UNIFORM = 8, /**< added to a mode other than AFFINE */
+	MF_REQUANT_UNIFORM = 8,      /**< added to a mode other than AFFINE */
 };
 
 /** @brief How a layer requantizes; compile-time constants, taken from a kernel's cfg. */
 struct mf_requant_cfg {
-	int mode;         /**< enum mf_requant_mode */
-	int shift;        /**< of HIGH, AFFINE and SPLIT */
-	int32_t lo;       /**< least output */
-	int32_t hi;       /**< greatest output */
-	int32_t out_zero; /**< of SPLIT and the exact modes (the others have it in C) */
+	int mode;              /**< enum mf_requant_mode */
+	int shift;             /**< of HIGH, AFFINE and SPLIT */
+	int32_t lo;            /**< least output */
+	int32_t hi;            /**< greatest output */
+	int32_t out_zero;      /**< of SPLIT and the exact modes (the others have it in C) */
 	const int32_t *common; /**< of a uniform table: its first two words */
 	bool sized;            /**< the shift is a variable */
 };
@@ -57,15 +57,23 @@ struct mf_requant_cfg {
 /** A struct mf_requant_cfg from the fields that all cfg and data structs of a kind have. */
 #define MF_REQUANT_CFG(cfg, data)                                                                  \
 	{                                                                                          \
-		.mode = (cfg)->rq_mode, .shift = (cfg)->rq_shift, .lo = (cfg)->rq_lo,              \
-		.hi = (cfg)->rq_hi, .out_zero = (data)->out_zero, .common = (data)->requant,       \
+		.mode = (cfg)->rq_mode,                                                            \
+		.shift = (cfg)->rq_shift,                                                          \
+		.lo = (cfg)->rq_lo,                                                                \
+		.hi = (cfg)->rq_hi,                                                                \
+		.out_zero = (data)->out_zero,                                                      \
+		.common = (data)->requant,                                                         \
 	}
 
 /** The same for kernels whose shift is a variable. */
 #define MF_REQUANT_SIZED(cfg, data)                                                                \
 	{                                                                                          \
-		.mode = (cfg)->rq_mode, .shift = (data)->rq_shift, .lo = (cfg)->rq_lo,             \
-		.hi = (cfg)->rq_hi, .out_zero = (data)->out_zero, .common = (data)->requant,       \
+		.mode = (cfg)->rq_mode,                                                            \
+		.shift = (data)->rq_shift,                                                         \
+		.lo = (cfg)->rq_lo,                                                                \
+		.hi = (cfg)->rq_hi,                                                                \
+		.out_zero = (data)->out_zero,                                                      \
+		.common = (data)->requant,                                                         \
 		.sized = true,                                                                     \
 	}
 
@@ -92,7 +100,9 @@ MF_INLINE int32_t mf_requant_start(const struct mf_requant_cfg *rq, const int32_
 {
 	const int mode = rq->mode % MF_REQUANT_UNIFORM;
 
-	return mode == MF_REQUANT_AFFINE ? 0 : mode == MF_REQUANT_HIGH ? entry[0] >> MF_REQUANT_R_BITS : entry[0];
+	return mode == MF_REQUANT_AFFINE ? 0
+	       : mode == MF_REQUANT_HIGH ? entry[0] >> MF_REQUANT_R_BITS
+					 : entry[0];
 }
 
 /** @brief 64-bit constant from two table words, low word first (cores are little-endian). */
@@ -143,7 +153,8 @@ MF_INLINE int64_t mf_requant_onnx(int32_t acc, int32_t m, int shift)
 }
 
 /** @brief The exact modes. */
-MF_INLINE int32_t mf_requant_exact(const struct mf_requant_cfg *rq, int32_t m, int shift, int32_t acc)
+MF_INLINE int32_t mf_requant_exact(const struct mf_requant_cfg *rq, int32_t m, int shift,
+				   int32_t acc)
 {
 	const int mode = rq->mode % MF_REQUANT_UNIFORM;
 	int64_t y = mode == MF_REQUANT_TFLITE || mode == MF_REQUANT_TFLITE_RIGHT

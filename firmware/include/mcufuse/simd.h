@@ -42,7 +42,9 @@ MF_INLINE int32_t mf_shift_clamp(int32_t x, int shift, int32_t lo, int32_t hi)
 		if (shift == 0) {
 			__asm__("ssat %0, #8, %1" : "=r"(y) : "r"(x));
 		} else {
-			__asm__("ssat %0, #8, %1, asr %2" : "=r"(y) : "r"(x), "i"(shift > 0 ? shift : 1));
+			__asm__("ssat %0, #8, %1, asr %2"
+				: "=r"(y)
+				: "r"(x), "i"(shift > 0 ? shift : 1));
 		}
 		return y;
 	}

@@ -96,7 +96,7 @@
 	} while (false)
 
 #else
-#define MF_HAS_STEPS 0
+#define MF_HAS_STEPS          0
 #define MF_STEP_2X4(a, x, w)  (void)(a), (void)(x), (void)(w)
 #define MF_STEP2_1X4(a, x, w) (void)(a), (void)(x), (void)(w)
 #define MF_STEP_1X8(a, x, w)  (void)(a), (void)(x), (void)(w)

@@ -121,57 +121,57 @@ MF_INLINE void mf_fill_s8(int8_t *to, int8_t value, int n)
 	do {                                                                                       \
 		int32_t a00_ = 0, a01_ = 0, a02_ = 0, a03_ = 0;                                    \
 		int32_t a10_ = 0, a11_ = 0, a12_ = 0, a13_ = 0;                                    \
-	__asm__("1:\n\t"                                                                           \
-		"vldrb.u8 q0, [%[px]], #16\n\t"                                                    \
-		"vldrb.u8 q2, [%[pw]], #16\n\t"                                                    \
-		"vldrb.u8 q1, [%[py]], #16\n\t"                                                    \
-		"vmladava.s8 %[a00], q0, q2\n\t"                                                   \
-		"vldrb.u8 q3, [%[pw]], #16\n\t"                                                    \
-		"vmladava.s8 %[a10], q1, q2\n\t"                                                   \
-		"vldrb.u8 q2, [%[pw]], #16\n\t"                                                    \
-		"vmladava.s8 %[a01], q0, q3\n\t"                                                   \
-		"vmladava.s8 %[a11], q1, q3\n\t"                                                   \
-		"vldrb.u8 q3, [%[pw]], #16\n\t"                                                    \
-		"vmladava.s8 %[a02], q0, q2\n\t"                                                   \
-		"vmladava.s8 %[a12], q1, q2\n\t"                                                   \
-		"subs %[count], #1\n\t"                                                            \
-		"vmladava.s8 %[a03], q0, q3\n\t"                                                   \
-		"vmladava.s8 %[a13], q1, q3\n\t"                                                   \
-		"bne 1b\n\t"                                                                       \
-		"vmov %q[v0][2], %q[v0][0], %[a00], %[a02]\n\t"                                    \
-		"vmov %q[v0][3], %q[v0][1], %[a01], %[a03]\n\t"                                    \
-		"vmov %q[v1][2], %q[v1][0], %[a10], %[a12]\n\t"                                    \
-		"vmov %q[v1][3], %q[v1][1], %[a11], %[a13]"                                        \
-		: [a00] "+Te"(a00_), [a01] "+Te"(a01_), [a02] "+Te"(a02_), [a03] "+Te"(a03_),      \
-		  [a10] "+Te"(a10_), [a11] "+Te"(a11_), [a12] "+Te"(a12_), [a13] "+Te"(a13_),      \
-		  [px] "+r"(x0), [py] "+r"(x1), [pw] "+r"(w), [count] "+r"(n),                     \
-		  [v0] "=&w"(s0), [v1] "=&w"(s1)                                                   \
-		:                                                                                  \
-		: "q0", "q1", "q2", "q3", "cc", "memory");                                         \
+		__asm__("1:\n\t"                                                                   \
+			"vldrb.u8 q0, [%[px]], #16\n\t"                                            \
+			"vldrb.u8 q2, [%[pw]], #16\n\t"                                            \
+			"vldrb.u8 q1, [%[py]], #16\n\t"                                            \
+			"vmladava.s8 %[a00], q0, q2\n\t"                                           \
+			"vldrb.u8 q3, [%[pw]], #16\n\t"                                            \
+			"vmladava.s8 %[a10], q1, q2\n\t"                                           \
+			"vldrb.u8 q2, [%[pw]], #16\n\t"                                            \
+			"vmladava.s8 %[a01], q0, q3\n\t"                                           \
+			"vmladava.s8 %[a11], q1, q3\n\t"                                           \
+			"vldrb.u8 q3, [%[pw]], #16\n\t"                                            \
+			"vmladava.s8 %[a02], q0, q2\n\t"                                           \
+			"vmladava.s8 %[a12], q1, q2\n\t"                                           \
+			"subs %[count], #1\n\t"                                                    \
+			"vmladava.s8 %[a03], q0, q3\n\t"                                           \
+			"vmladava.s8 %[a13], q1, q3\n\t"                                           \
+			"bne 1b\n\t"                                                               \
+			"vmov %q[v0][2], %q[v0][0], %[a00], %[a02]\n\t"                            \
+			"vmov %q[v0][3], %q[v0][1], %[a01], %[a03]\n\t"                            \
+			"vmov %q[v1][2], %q[v1][0], %[a10], %[a12]\n\t"                            \
+			"vmov %q[v1][3], %q[v1][1], %[a11], %[a13]"                                \
+			: [a00] "+Te"(a00_), [a01] "+Te"(a01_), [a02] "+Te"(a02_),                 \
+			  [a03] "+Te"(a03_), [a10] "+Te"(a10_), [a11] "+Te"(a11_),                 \
+			  [a12] "+Te"(a12_), [a13] "+Te"(a13_), [px] "+r"(x0), [py] "+r"(x1),      \
+			  [pw] "+r"(w), [count] "+r"(n), [v0] "=&w"(s0), [v1] "=&w"(s1)            \
+			:                                                                          \
+			: "q0", "q1", "q2", "q3", "cc", "memory");                                 \
 	} while (false)
 
 /** @brief @p n runs of sixteen values of one pixel times four channels. */
 #define MF_VECTOR_RUNS_1X4(s0, x0, w, n)                                                           \
 	do {                                                                                       \
 		int32_t a0_ = 0, a1_ = 0, a2_ = 0, a3_ = 0;                                        \
-	__asm__("1:\n\t"                                                                           \
-		"vldrb.u8 q0, [%[px]], #16\n\t"                                                    \
-		"vldrb.u8 q1, [%[pw]], #16\n\t"                                                    \
-		"vldrb.u8 q2, [%[pw]], #16\n\t"                                                    \
-		"vmladava.s8 %[a0], q0, q1\n\t"                                                    \
-		"vldrb.u8 q1, [%[pw]], #16\n\t"                                                    \
-		"vmladava.s8 %[a1], q0, q2\n\t"                                                    \
-		"vldrb.u8 q2, [%[pw]], #16\n\t"                                                    \
-		"subs %[count], #1\n\t"                                                            \
-		"vmladava.s8 %[a2], q0, q1\n\t"                                                    \
-		"vmladava.s8 %[a3], q0, q2\n\t"                                                    \
-		"bne 1b\n\t"                                                                       \
-		"vmov %q[v0][2], %q[v0][0], %[a0], %[a2]\n\t"                                      \
-		"vmov %q[v0][3], %q[v0][1], %[a1], %[a3]"                                          \
-		: [a0] "+Te"(a0_), [a1] "+Te"(a1_), [a2] "+Te"(a2_), [a3] "+Te"(a3_),              \
-		  [px] "+r"(x0), [pw] "+r"(w), [count] "+r"(n), [v0] "=&w"(s0)                     \
-		:                                                                                  \
-		: "q0", "q1", "q2", "cc", "memory");                                               \
+		__asm__("1:\n\t"                                                                   \
+			"vldrb.u8 q0, [%[px]], #16\n\t"                                            \
+			"vldrb.u8 q1, [%[pw]], #16\n\t"                                            \
+			"vldrb.u8 q2, [%[pw]], #16\n\t"                                            \
+			"vmladava.s8 %[a0], q0, q1\n\t"                                            \
+			"vldrb.u8 q1, [%[pw]], #16\n\t"                                            \
+			"vmladava.s8 %[a1], q0, q2\n\t"                                            \
+			"vldrb.u8 q2, [%[pw]], #16\n\t"                                            \
+			"subs %[count], #1\n\t"                                                    \
+			"vmladava.s8 %[a2], q0, q1\n\t"                                            \
+			"vmladava.s8 %[a3], q0, q2\n\t"                                            \
+			"bne 1b\n\t"                                                               \
+			"vmov %q[v0][2], %q[v0][0], %[a0], %[a2]\n\t"                              \
+			"vmov %q[v0][3], %q[v0][1], %[a1], %[a3]"                                  \
+			: [a0] "+Te"(a0_), [a1] "+Te"(a1_), [a2] "+Te"(a2_), [a3] "+Te"(a3_),      \
+			  [px] "+r"(x0), [pw] "+r"(w), [count] "+r"(n), [v0] "=&w"(s0)             \
+			:                                                                          \
+			: "q0", "q1", "q2", "cc", "memory");                                       \
 	} while (false)
 #else
 #define MF_HAS_VECTOR_RUNS 0

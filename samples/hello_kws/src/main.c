@@ -9,8 +9,8 @@
 #include "kws.h"
 
 static const char *const words[] = {
-	"down", "go",	"left", "no",	 "off",	    "on",
-	"right", "stop", "up",	"yes", "silence", "something unknown",
+	"down",  "go",   "left", "no",  "off",     "on",
+	"right", "stop", "up",   "yes", "silence", "something unknown",
 };
 
 /* A ramp over the frames, each feature shifted a little. */

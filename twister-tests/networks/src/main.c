@@ -51,10 +51,7 @@ struct network {
 	uint8_t *after;
 };
 
-#define NETWORK(name)                                                                              \
-	{                                                                                          \
-		&name##_vectors, guard_before_##name, guard_after_##name                           \
-	}
+#define NETWORK(name) {&name##_vectors, guard_before_##name, guard_after_##name}
 
 static void assert_guard(const uint8_t *guard, const char *where)
 {
