@@ -72,6 +72,66 @@ def mutate(data: bytes, places: npt.NDArray[np.int64], rng: Rng) -> bytes:
     return bytes(out)
 
 
+def edit(model: Any, rng: Rng) -> None:
+    """Damages a `TfliteBuilder` before it is written: the file stays well-formed, what it says does not."""
+    for _ in range(int(rng.integers(1, 4))):
+        if rng.random() < 0.6:
+            _edit_tensor(model._tensors[int(rng.integers(len(model._tensors)))], rng)
+        else:
+            _edit_op(model._ops[int(rng.integers(len(model._ops)))], len(model._tensors), rng)
+
+
+def _edit_tensor(tensor: Any, rng: Rng) -> None:
+    kind = rng.integers(8)
+    if kind < 3 and tensor.shape:
+        shape = list(tensor.shape)
+        shape[int(rng.integers(len(shape)))] = int(rng.choice([0, -1, 1, 2, 3, 5, 17, 1 << 16, (1 << 31) - 1]))
+        tensor.shape = tuple(shape)
+    elif kind == 3:
+        tensor.shape = tensor.shape[1:] if rng.random() < 0.5 else (1, *tensor.shape)
+    elif kind == 4:
+        tensor.dtype = str(rng.choice(["INT8", "UINT8", "INT16", "INT32", "INT64", "FLOAT32", "BOOL", "STRING"]))
+    elif kind == 5:
+        tensor.scales = [[float(v)] for v in (0, -1, np.nan, np.inf, 1e-45, 1e-20, 1e-6, 1, 1e30)][int(rng.integers(9))]
+        tensor.zeros = [int(rng.choice([-129, -128, -1, 0, 1, 127, 128, 1 << 40]))]
+    elif kind == 6:
+        tensor.axis = int(rng.integers(-2, 6))
+    else:
+        tensor.data = None if rng.random() < 0.5 or tensor.data is None else rng.bytes(len(tensor.data))
+
+
+def _edit_op(op: Any, tensors: int, rng: Rng) -> None:
+    kind = rng.integers(4)
+    if kind == 0 and op.inputs:
+        op.inputs[int(rng.integers(len(op.inputs)))] = int(rng.integers(-1, tensors))
+    elif kind == 1:
+        (op.inputs if rng.random() < 0.7 else op.outputs).append(int(rng.integers(0, tensors)))
+    elif kind == 2 and op.options is not None and op.options[1]:
+        fields = op.options[1]
+        name = str(rng.choice(list(fields)))
+        if isinstance(fields[name], (int, float)):
+            fields[name] = type(fields[name])(rng.choice([-1, 0, 1, 2, 3, 5, 100]))
+    else:
+        op.code = int(rng.integers(0, 127))
+
+
+def _edited(name: str, rng: Rng) -> bytes:
+    """A small model that was damaged before it was written."""
+    import tflite_cases
+    from tflite_builder import TfliteBuilder
+
+    class Damaged(TfliteBuilder):
+        def build(self, inputs: Any, outputs: Any) -> bytes:
+            edit(self, rng)
+            return super().build(inputs, outputs)
+
+    tflite_cases.TfliteBuilder = Damaged  # type: ignore[misc]
+    try:
+        return tflite_cases.CASES[name](rng).data
+    finally:
+        tflite_cases.TfliteBuilder = TfliteBuilder  # type: ignore[misc]
+
+
 def _evaluate(graph: Any) -> None:
     """Runs a small graph once: what verifies can be computed."""
     from mcufuse.oracle import evaluate
@@ -112,9 +172,10 @@ def _work(request: dict[str, Any]) -> dict[str, Any]:
     for name in request["names"]:
         good = Path(name).read_bytes() if "/" in name else CASES[name](np.random.default_rng(1)).data
         places = metadata(good)
+        edited = request["edited"]
         for seed in range(request["cases"]):
             rng = np.random.default_rng([seed, *Path(name).name.encode()])
-            data = mutate(good, places, rng)
+            data = _edited(name, rng) if edited else mutate(good, places, rng)
             signal.setitimer(signal.ITIMER_REAL, SECONDS)
             result = _try(data)
             signal.setitimer(signal.ITIMER_REAL, 0)
@@ -124,13 +185,13 @@ def _work(request: dict[str, Any]) -> dict[str, Any]:
     return {**counts, "failures": failures}
 
 
-def fuzz(names: list[str], cases: int) -> dict[str, Any]:
+def fuzz(names: list[str], cases: int, edited: bool = False) -> dict[str, Any]:
     """The counts of a worker process; fails with the tracebacks of what did not end well."""
     here = Path(__file__).parent
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": f"{here.parent / 'generator'}:{here}"}
     done = subprocess.run(
         [sys.executable, "-W", "error", __file__],
-        input=json.dumps({"names": names, "cases": cases}),
+        input=json.dumps({"names": names, "cases": cases, "edited": edited}),
         capture_output=True,
         text=True,
         env=environment,
@@ -154,6 +215,13 @@ def test_damaged_small_models() -> None:
     from tflite_cases import CASES
 
     result = fuzz(sorted(CASES), SMALL_CASES)
+    assert min(result["graph"], result["refused"]) > len(CASES)
+
+
+def test_small_models_that_say_nonsense() -> None:
+    from tflite_cases import CASES
+
+    result = fuzz(sorted(CASES), SMALL_CASES, edited=True)
     assert min(result["graph"], result["refused"]) > len(CASES)
 
 

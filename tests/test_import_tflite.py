@@ -361,6 +361,20 @@ def test_all_gaps_are_listed_together() -> None:
     assert all(p.message and p.hint for p in problems)
 
 
+def test_what_follows_a_refused_node_is_still_checked() -> None:
+    m = TfliteBuilder()
+    x, a = (m.tensor((1, 4, 6), scale=0.1, zero=0) for _ in range(2))
+    b = m.tensor((6, 4), scale=0.1, zero=0)
+    y = m.tensor((6, 4), scale=0.1, zero=0)
+    m.op("LOG", [x], [a])
+    m.op("TRANSPOSE", [a, m.ints([2, 0, 1])], [b])
+    m.op("EXP", [b], [y])
+    text = refusal(m.build([x], [y]))
+    assert "(LOG)" in text
+    assert "(TRANSPOSE): output" in text
+    assert "(EXP)" in text
+
+
 def test_state_is_refused_with_a_way_out() -> None:
     m = TfliteBuilder(subgraphs=2)
     x = m.tensor((1, 4), scale=0.1, zero=0)

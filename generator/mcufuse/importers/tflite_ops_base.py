@@ -161,8 +161,8 @@ class Builder:
         data = self.folded.get(info.index)
         if data is None and info.raw is not None:
             data = info.array()
-        if data is None:
-            return value  # the result of a node that was refused, listed already
+        if data is None:  # the result of a node that was refused, listed already
+            return self.define(info)
         self.spend(data.nbytes)
         value = replace(value, name=self.unique(value.name))
         quant = Quant((value.scale,), (value.zero,)) if value.scale else None
