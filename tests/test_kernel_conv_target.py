@@ -1,0 +1,28 @@
+# Copyright (c) 2026 The mcufuse authors
+# SPDX-License-Identifier: Apache-2.0
+"""Convolution, depthwise and fully connected kernels on every core's instruction set, in QEMU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kernel_target import check_on_target
+from mcufuse.target import CORES
+from test_kernel_conv import MAKERS, cases_of
+
+pytestmark = pytest.mark.qemu
+
+
+@pytest.mark.parametrize("core", [core.name for core in CORES if core.name not in ("cortex-m7", "cortex-m33")])
+def test_cores(core: str, tmp_path: Path) -> None:
+    check_on_target([case for kind in MAKERS for case in cases_of(kind, 3, 5)], core, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("opt", ["-O0", "-Os", "-O3"])
+@pytest.mark.parametrize("core", [core.name for core in CORES])
+@pytest.mark.parametrize("kind", MAKERS)
+def test_more(kind: str, core: str, opt: str, tmp_path: Path) -> None:
+    check_on_target(cases_of(kind, 4, 30), core, tmp_path, opt)
