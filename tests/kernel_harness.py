@@ -72,10 +72,13 @@ def run_op(
 
 
 def check_cases(
-    cases: Sequence[Case], *, core: str = "cortex-m3", opt: str = "-O2", sanitize: bool = False
+    cases: Sequence[Case], *, core: str = "cortex-m3", opt: str = "-O2", sanitize: bool = False, only: str = ""
 ) -> list[list[Result]]:
-    """Runs the cases in one program; asserts that every lowering in every mode equals the oracle."""
-    all_results = run_cases(cases, core=core, opt=opt, sanitize=sanitize)
+    """Runs the cases in one program; asserts that every lowering in every mode equals the oracle.
+
+    `only`: just the C functions whose name ends so.
+    """
+    all_results = run_cases(cases, core=core, opt=opt, sanitize=sanitize, only=only)
     compare(cases, all_results, opt)
     return all_results
 
@@ -100,19 +103,19 @@ def oracle_of(case: Case) -> Array:
     return evaluate_op(case.op, case.graph, dict(zip(names, case.inputs, strict=True)))
 
 
-def lowerings(case: Case, core: str) -> list[Lowered]:
-    """All ways to run the case; at least one."""
+def lowerings(case: Case, core: str, only: str = "") -> list[Lowered]:
+    """All ways to run the case whose function's name ends with `only`; at least one."""
     ways = kernel_of(case.op).lower(case.op, LowerContext(case.graph, core_by_name(core)))
-    lowered = [way for way in ways if isinstance(way, Lowered)]
+    lowered = [way for way in ways if isinstance(way, Lowered) and way.function.endswith(only)]
     assert lowered, f"refused: {[way.reason for way in ways if isinstance(way, Refusal)]}"
     return lowered
 
 
 def run_cases(
-    cases: Sequence[Case], *, core: str = "cortex-m3", opt: str = "-O2", sanitize: bool = False
+    cases: Sequence[Case], *, core: str = "cortex-m3", opt: str = "-O2", sanitize: bool = False, only: str = ""
 ) -> list[list[Result]]:
     """Builds one program for all cases, runs it and returns each case's results."""
-    ways = [lowerings(case, core) for case in cases]
+    ways = [lowerings(case, core, only) for case in cases]
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "cases.c"
         program = Path(folder) / "cases"

@@ -68,11 +68,11 @@ SECTIONS
 """
 
 
-def check_on_target(cases: Sequence[Case], core: str, folder: Path, opt: str = "-O2") -> None:
-    """Builds the cases for a core, runs them in QEMU and compares with the oracle."""
+def check_on_target(cases: Sequence[Case], core: str, folder: Path, opt: str = "-O2", only: str = "") -> None:
+    """Builds the cases for a core, runs them in QEMU and compares with the oracle; `only`: see `check_cases`."""
     machine = next(m for m in MACHINES if m.core == core)
     flags = next(c for c in CORES if c.name == core).gcc
-    ways = [lowerings(case, core) for case in cases]
+    ways = [lowerings(case, core, only) for case in cases]
     script = _SCRIPT.format(
         boot=machine.boot, code=machine.code.origin, code_length=machine.code.length, ram=machine.ram.origin,
         ram_length=machine.ram.length,
