@@ -31,6 +31,7 @@
 
 /** @brief What a layer's blocks have in common; compile-time constants. */
 struct mf_dot_dsp_cfg {
+	bool sized; /**< steps, out_step, rq.shift and the channels are variables, see dot.h */
 	int block; /**< output channels of a full block; even */
 	int steps; /**< pairs of values of a window, padding to a multiple of 4 values included */
 	int out_step; /**< from the first pixel's output to the second's, bytes */
@@ -69,39 +70,15 @@ MF_INLINE void mf_dot_dsp_step(uint32_t acc[2][MF_DOT_DSP_CHANNELS], const uint3
 	}
 }
 
-/** @brief Requantize and store channel @p j of @p np pixels. */
-MF_INLINE void mf_dot_dsp_store(const struct mf_dot_dsp_cfg *cfg, const struct mf_requant_cfg *rq,
-				const int32_t *entry, int8_t *out, int32_t first, int32_t second,
-				int np)
+/** @brief The inner loop; returns the next weights. */
+MF_INLINE const uint32_t *mf_dot_dsp_walk(const struct mf_dot_dsp_cfg *cfg,
+					  uint32_t acc[2][MF_DOT_DSP_CHANNELS], const uint32_t *x,
+					  const uint32_t *w, int np, int pairs)
 {
-	const int32_t y0 = mf_requant(rq, entry, first);
-	const int32_t y1 = np > 1 ? mf_requant(rq, entry, second) : 0;
+	const int unroll = cfg->sized ? 2 : mf_dot_dsp_unroll(cfg->steps);
+	const int rest = cfg->sized ? 0 : cfg->steps % unroll; /* steps are even */
+	const uint32_t *end = x + (cfg->steps - rest) * np;
 
-	out[0] = (int8_t)y0;
-	if (np > 1) {
-		out[cfg->out_step] = (int8_t)y1;
-	}
-}
-
-/** @brief @p np pixels times @p nb channels; returns the next weights. */
-MF_INLINE const uint32_t *mf_dot_dsp_block(const struct mf_dot_dsp_cfg *cfg, const uint32_t *x,
-					   const uint32_t *w, const int32_t *entry, int8_t *out,
-					   int np, int nb)
-{
-	const struct mf_requant_cfg rq = cfg->rq;
-	const int words = mf_requant_words(rq.mode);
-	const int pairs = (nb + 1) / 2;
-	const int unroll = mf_dot_dsp_unroll(cfg->steps);
-	const uint32_t *end = x + cfg->steps / unroll * unroll * np;
-	uint32_t acc[2][MF_DOT_DSP_CHANNELS];
-
-	MF_UNROLL
-	for (int j = 0; j < 2 * pairs; j++) {
-		const int source = cfg->raw || j == nb ? j & ~1 : j;
-
-		acc[0][j] = (uint32_t)mf_requant_start(&rq, entry + source * words);
-		acc[1][j] = acc[0][j];
-	}
 	do {
 		if (MF_HAS_STEPS && cfg->raw && np == 2 && pairs == 2) {
 			MF_UNROLL
@@ -130,11 +107,45 @@ MF_INLINE const uint32_t *mf_dot_dsp_block(const struct mf_dot_dsp_cfg *cfg, con
 	} while (x != end);
 	MF_UNROLL
 	for (int k = 0; k < 4; k++) {
-		if (k < cfg->steps % unroll) {
+		if (k < rest) {
 			mf_dot_dsp_step(acc, x + k * np, w + k * pairs, cfg->raw, np, pairs);
 		}
 	}
-	w += cfg->steps % unroll * pairs;
+	return w + rest * pairs;
+}
+
+/** @brief Requantize and store channel @p j of @p np pixels. */
+MF_INLINE void mf_dot_dsp_store(const struct mf_dot_dsp_cfg *cfg, const struct mf_requant_cfg *rq,
+				const int32_t *entry, int8_t *out, int32_t first, int32_t second,
+				int np)
+{
+	const int32_t y0 = mf_requant(rq, entry, first);
+	const int32_t y1 = np > 1 ? mf_requant(rq, entry, second) : 0;
+
+	out[0] = (int8_t)y0;
+	if (np > 1) {
+		out[cfg->out_step] = (int8_t)y1;
+	}
+}
+
+/** @brief @p np pixels times @p nb channels; returns the next weights. */
+MF_INLINE const uint32_t *mf_dot_dsp_block(const struct mf_dot_dsp_cfg *cfg, const uint32_t *x,
+					   const uint32_t *w, const int32_t *entry, int8_t *out,
+					   int np, int nb)
+{
+	const struct mf_requant_cfg rq = cfg->rq;
+	const int words = mf_requant_words(rq.mode);
+	const int pairs = (nb + 1) / 2;
+	uint32_t acc[2][MF_DOT_DSP_CHANNELS];
+
+	MF_UNROLL
+	for (int j = 0; j < 2 * pairs; j++) {
+		const int source = cfg->raw || j == nb ? j & ~1 : j;
+
+		acc[0][j] = (uint32_t)mf_requant_start(&rq, entry + source * words);
+		acc[1][j] = acc[0][j];
+	}
+	w = mf_dot_dsp_walk(cfg, acc, x, w, np, pairs);
 	MF_UNROLL
 	for (int j = 0; j < nb; j++) {
 		int32_t sum[2];
@@ -152,6 +163,33 @@ MF_INLINE const uint32_t *mf_dot_dsp_block(const struct mf_dot_dsp_cfg *cfg, con
 	return w;
 }
 
+/** @brief As mf_dot_dsp_pixels() for a sized layer. */
+MF_INLINE void mf_dot_dsp_pixels_sized(const struct mf_dot_dsp_cfg *cfg, const uint32_t *x,
+				       const uint32_t *w, const int32_t *entry, int8_t *out,
+				       int channels, int np)
+{
+	int8_t spare[2 * MF_DOT_DSP_CHANNELS];
+
+	for (int c = channels; c > 0; c -= cfg->block) {
+		struct mf_dot_dsp_cfg block = *cfg;
+		int8_t *to = out;
+
+		if (c < cfg->block) {
+			block.out_step = cfg->block;
+			to = spare;
+		}
+		w = mf_dot_dsp_block(&block, x, w, entry, to, np, cfg->block);
+		entry += cfg->block * mf_requant_words(cfg->rq.mode);
+		for (int j = 0; c < cfg->block && j < c; j++) {
+			out[j] = spare[j];
+			if (np > 1) {
+				out[cfg->out_step + j] = spare[cfg->block + j];
+			}
+		}
+		out += cfg->block;
+	}
+}
+
 /** @brief @p np pixels times @p channels channels. */
 MF_INLINE void mf_dot_dsp_pixels(const struct mf_dot_dsp_cfg *cfg, const uint32_t *x,
 				 const uint32_t *w, const int32_t *entry, int8_t *out, int channels,
@@ -164,6 +202,10 @@ MF_INLINE void mf_dot_dsp_pixels(const struct mf_dot_dsp_cfg *cfg, const uint32_
 	MF_KEEP(w);
 	MF_KEEP(entry);
 	MF_KEEP(out);
+	if (cfg->sized) {
+		mf_dot_dsp_pixels_sized(cfg, x, w, entry, out, channels, np);
+		return;
+	}
 	for (int c = 0; c < channels - rest; c += cfg->block) {
 		w = mf_dot_dsp_block(cfg, x, w, entry, out + c, np, cfg->block);
 		entry += cfg->block * words;

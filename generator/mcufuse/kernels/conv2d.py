@@ -143,6 +143,48 @@ def _filled(shape: _Shape, plan: RequantPlan) -> tuple[Array, RequantPlan]:
     return flat, replace(plan, entries=entries)
 
 
+def _sized_fields(
+    shape: _Shape, plan: RequantPlan, weights: CArray | None, depth: int
+) -> tuple[tuple[str, CValue], ...]:
+    """The fields of `struct mf_conv2d_sized_data`."""
+    op = shape.op
+    return (
+        ("weights", weights), ("requant", plan.array()), ("in_w", shape.in_w), ("in_c", shape.in_c),
+        ("out_w", shape.out_w), ("out_c", shape.out_c), ("depth", depth), ("pad_left", op.padding.left),
+        ("k_h", shape.kernel[0]), ("k_w", shape.kernel[1]), ("stride_w", op.stride[1]), ("rq_shift", plan.shift),
+        ("in_zero", op.in_zero), ("out_zero", op.out_zero),
+    )  # fmt: skip
+
+
+def _lower_sized_dsp(shape: _Shape, plan: RequantPlan) -> Lowered | Refusal:
+    """`mf_conv2d_sized_row_s8_dsp`."""
+    function = "mf_conv2d_sized_row_s8_dsp"
+    op = shape.op
+    if op.groups > 1 or op.dilation[1] > 1 or shape.taps > 65532:
+        return Refusal(function, "groups, dilation or more than 65,532 values in a window")
+    flat, plan = _filled(shape, plan.widened())
+    raw = raw_possible(flat, BLOCK)
+    weights = CArray("int32_t", pack_words(flat, BLOCK, raw), "weights")
+    fields = _sized_fields(shape, plan, None, int(flat.shape[1]))
+    data = (
+        *((f"shape.{name}", value) for name, value in fields), ("weights", weights), ("direct", int(shape.direct)),
+    )  # fmt: skip
+    common = tuple(field for field in plan.cfg_fields() if field[0] != "rq_shift")
+    pixel = flat.shape[0] * ((0.9 if raw else 1.05) * flat.shape[1] + plan.instructions + 5)
+    aligned = shape.taps // shape.kernel[0] % 4 == 0
+    gather = 1.3 * shape.taps + (40 if shape.direct else (1.4 if aligned else 8.0) * shape.taps + 80)
+    return Lowered(
+        function=function,
+        header="mcufuse/conv2d_sized_dsp.h",
+        cfg=CStruct("mf_conv2d_sized_dsp_cfg", (("raw", int(raw)), *common)),
+        data=CStruct("mf_conv2d_sized_dsp_data", data),
+        rows=shape.rows,
+        scratch_bytes=4 * int(flat.shape[1]) + (0 if shape.direct else 2 * shape.taps),
+        instructions=int(shape.out_h * shape.out_w * (pixel + gather)),
+        code_bytes=1500,
+    )
+
+
 def _lower_sized(shape: _Shape, plan: RequantPlan) -> Lowered | Refusal:
     """`mf_conv2d_sized_row_s8`."""
     function = "mf_conv2d_sized_row_s8"
@@ -150,13 +192,8 @@ def _lower_sized(shape: _Shape, plan: RequantPlan) -> Lowered | Refusal:
     if op.groups > 1 or op.dilation[1] > 1 or shape.taps > 65532:
         return Refusal(function, "groups, dilation or more than 65,532 values in a window")
     flat, plan = _filled(shape, plan)
-    data: tuple[tuple[str, CValue], ...] = (
-        ("weights", CArray("int8_t", pack_blocks(flat, BLOCK), "weights")), ("requant", plan.array()),
-        ("in_w", shape.in_w), ("in_c", shape.in_c), ("out_w", shape.out_w), ("out_c", shape.out_c),
-        ("depth", int(flat.shape[1])), ("pad_left", op.padding.left), ("k_h", shape.kernel[0]),
-        ("k_w", shape.kernel[1]), ("stride_w", op.stride[1]), ("rq_shift", plan.shift), ("in_zero", op.in_zero),
-        ("out_zero", op.out_zero),
-    )  # fmt: skip
+    weights = CArray("int8_t", pack_blocks(flat, BLOCK), "weights")
+    data = _sized_fields(shape, plan, weights, int(flat.shape[1]))
     common = tuple(field for field in plan.cfg_fields() if field[0] != "rq_shift")
     pixel = flat.shape[0] * (1.92 * flat.shape[1] + plan.instructions + 5)
     aligned = shape.taps // shape.kernel[0] % 4 == 0
@@ -293,7 +330,7 @@ class Conv2DKernel(Kernel[Conv2D]):
         shape = _Shape(op, in_w, in_c, out_h, out_w, flat, (k_h, k_w))
         ways: list[Lowered | Refusal] = [_lower_base(shape, plan), _lower_sized(shape, plan)]
         if context.core.isa is not Isa.BASE:
-            ways.append(_lower_dsp(shape, plan))
+            ways += [_lower_dsp(shape, plan), _lower_sized_dsp(shape, plan)]
         if context.core.isa is Isa.MVE:
             ways.append(_lower_mve(shape, plan))
         return ways
