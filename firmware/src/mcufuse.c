@@ -55,7 +55,7 @@ int mcufuse_run(const struct mcufuse_model *m)
 		}
 	}
 	if (m->feed_row != NULL) {
-		*m->rows_fed = 0U;
+		*m->rows_fed = m->input_rows - m->hop_rows;
 	}
 	return 0;
 }

@@ -47,6 +47,7 @@ class Input:
     """How input 0 is handed over."""
 
     mode: InputMode = InputMode.RESIDENT
+    hop: int | None = None  # rows from one window to the next; None: windows share nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +220,9 @@ class _Reader:
             self._add(node.mark, key.path, f"expected one value, not {_shown(node)}", f"for example {key.example}")
             return
         if node.kind == "null" and node.text.startswith("&"):
-            self._add(node.mark, key.path, f"YAML takes {_clip(node.text)} for an anchor", f'write "{_clip(node.text)}"')
+            self._add(
+                node.mark, key.path, f"YAML takes {_clip(node.text)} for an anchor", f'write "{_clip(node.text)}"'
+            )
             return
         if _is_null(node):
             self._add(node.mark, key.path, "has no value", f"for example {key.example}; or leave the key out")

@@ -27,6 +27,7 @@ from . import __version__
 from .config import Config, InputMode, RoundingMode
 from .dump import dump_graph
 from .emit.network import EmitOptions, emit_network
+from .errors import UserError
 from .importers import load_model
 from .ir import Graph, Rounding, Tensor
 from .kernels.base import Lowered
@@ -35,8 +36,9 @@ from .objective import BALANCED, OBJECTIVES, Objective
 from .oracle import evaluate
 from .passes import PASSES
 from .plan.arena import ArenaPlan, plan_arena
-from .plan.check import check_plan
+from .plan.check import check_plan, check_sliding
 from .plan.order import candidate_orders
+from .plan.sliding import Hop, find_sliding
 from .schedule import Step, make_steps
 from .summary import summarize
 from .target import Core
@@ -46,6 +48,14 @@ __all__ = ["Compiled", "compile_graph", "compile_network", "import_network", "si
 
 Array = npt.NDArray[Any]
 Progress = Callable[[str], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where a network comes from: the model file's hash and name."""
+
+    sha256: str
+    source: str
 
 
 @dataclass(frozen=True)
@@ -99,20 +109,41 @@ def compile_graph(
     *,
     name: str,
     core: Core,
-    sha256: str = "0" * 64,
-    source: str = "",
+    provenance: Provenance = Provenance("0" * 64, ""),
     fed_rows: bool = False,
+    hop: Hop | None = None,
     arena_group: str | None = None,
     objective: Objective = BALANCED,
 ) -> Compiled:
-    """Lowers, plans, checks and emits a simplified graph."""
+    """Lowers, plans, checks and emits a simplified graph; `hop` rows from one window of a fed input to the next."""
     lowered, macs = lower_graph(graph, core)
-    graph, steps, plan = _best_order(graph, lowered, macs, fed_rows, objective.ram_allowance)
-    check_plan(graph, steps, plan)
-    options = EmitOptions(sha256, source, __version__, arena_group, objective.least_to_share)
-    text = emit_network(name, graph, steps, plan, options)
-    report = summarize(name, core, graph, steps, plan, sha256)
+    sliding = None
+    if hop is not None:
+        steps = make_steps(graph, lowered, macs, fed_rows=True)
+        sliding = find_sliding(graph, steps, hop)
+        plan = plan_arena(graph, steps, allowance=objective.ram_allowance, sliding=sliding)
+        check_sliding(graph, steps, plan, sliding)
+        steps = (*sliding.steps, *steps[len(sliding.steps) :])
+    else:
+        graph, steps, plan = _best_order(graph, lowered, macs, fed_rows, objective.ram_allowance)
+        check_plan(graph, steps, plan)
+    options = EmitOptions(provenance.sha256, provenance.source, __version__, arena_group, objective.least_to_share)
+    text = emit_network(name, graph, steps, plan, options, sliding)
+    report = summarize(name, core, graph, steps, plan, provenance.sha256)
     return Compiled(graph, steps, plan, {f"{name}.c": text.c, f"{name}.h": text.h}, report)
+
+
+def _hop(config: Config) -> Hop | None:
+    """The hop of a sliding window; raises `UserError` for an input that is not fed by rows."""
+    if config.input.hop is None:
+        return None
+    if config.input.mode is not InputMode.ROWS:
+        raise UserError(
+            "only an input that is fed by rows has windows that slide",
+            place=config.place("input.hop"),
+            hint="write input: {mode: rows, hop: ...}, or leave hop out",
+        )
+    return Hop(config.input.hop, config.place("input.hop"))
 
 
 def _best_order(
@@ -142,9 +173,9 @@ def compile_network(
         graph,
         name=config.name,
         core=core,
-        sha256=sha256,
-        source=config.model.name,
+        provenance=Provenance(sha256, config.model.name),
         fed_rows=config.input.mode is InputMode.ROWS,
+        hop=_hop(config),
         arena_group=config.arena_group,
         objective=OBJECTIVES[config.optimize],
     )

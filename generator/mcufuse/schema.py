@@ -324,6 +324,14 @@ KEYS: tuple[Key, ...] = (
         "`resident`",
         "resident",
     ),
+    Key(
+        "input.hop",
+        Count(1, 65535),
+        "With `mode: rows`: rows from one window of a time series to the next. Work that windows share is done once, "
+        "and after the first window only this many rows are fed for each inference.",
+        "each window is fed as a whole",
+        "1",
+    ),
     Key("placement.arena", PlaceKind(), "Where the arena goes.", "`.bss`", ".bss"),
     Key("placement.weights", PlaceKind(), "Where the weights go.", "`.rodata`", ".rodata"),
     Key(

@@ -43,4 +43,23 @@ MF_INLINE void mf_map_window(const struct mf_map *map, int first, int count, int
 	}
 }
 
+/**
+ * @brief Row @p r of a window that slides over an endless tensor, or NULL where it is padding.
+ *
+ * @param base the window's first row in the tensor
+ */
+MF_INLINE const int8_t *mf_map_sliding_row(const struct mf_map *map, int base, int r)
+{
+	return (r < 0 || r >= map->height) ? NULL : mf_map_row(map, (r + base) % map->height);
+}
+
+/** @brief Rows @p first, @p first + @p step, ... of such a window. */
+MF_INLINE void mf_map_sliding_window(const struct mf_map *map, int base, int first, int count,
+				     int step, const int8_t **rows)
+{
+	for (int i = 0; i < count; i++) {
+		rows[i] = mf_map_sliding_row(map, base, first + i * step);
+	}
+}
+
 #endif /* MCUFUSE_MAP_H_ */

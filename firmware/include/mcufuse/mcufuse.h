@@ -48,7 +48,7 @@ struct mcufuse_tensor {
 struct mcufuse_step {
 	const char *name;
 	void (*run)(void); /**< NULL for the stage that @c feed_row runs */
-	uint32_t macs; /**< multiply-accumulates of one inference */
+	uint32_t macs; /**< multiply-accumulates of one inference (of a whole window) */
 };
 
 /** A generated network. All members are constant; the arena is the only memory it writes. */
@@ -63,6 +63,7 @@ struct mcufuse_model {
 	uint16_t n_outputs;
 	uint16_t n_steps;
 	uint16_t input_rows;  /**< rows of input 0 when the caller feeds rows, else 0 */
+	uint16_t hop_rows;    /**< rows to feed for the next inference; @c input_rows if windows share nothing */
 	uint32_t row_bytes;   /**< bytes of one such row */
 	/** Rows mode: consumes one row. NULL when the input is resident. */
 	void (*feed_row)(const void *row);
@@ -106,6 +107,9 @@ int mcufuse_run(const struct mcufuse_model *m);
 
 /**
  * @brief Rows mode: feed the next @p n rows of input 0.
+ *
+ * After an inference the next one needs all rows again, or, if the network's windows slide
+ * (@c hop_rows < @c input_rows), only the next @c hop_rows: the rest is kept.
  *
  * @retval 0 consumed; after the last row mcufuse_run() gives the outputs
  * @retval -ENOTSUP the network was generated with a resident input

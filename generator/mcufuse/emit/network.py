@@ -14,12 +14,14 @@ Loops over pixels and channels live in the headers; nothing here depends on an o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..ir import DType, Graph, Tensor
-from ..kernels.base import CArray, Indexed, Whole, Window
+from ..kernels.base import Access, CArray, Indexed, Whole, Window
 from ..plan.arena import ArenaPlan
+from ..plan.sliding import ENDLESS, Sliding
 from ..plan.stages import StageCandidate
 from ..schedule import Feed, Operand, Step, storage_of
 from .ctext import array_definition, array_key, c_comment, float_literal, struct_initializer
@@ -59,6 +61,7 @@ class _Emitter:
     steps: Sequence[Step]
     plan: ArenaPlan
     options: EmitOptions
+    sliding: Sliding | None = None
     names: tuple[str, ...] = ()
     arrays: dict[tuple[str, bytes], str] = field(default_factory=dict)
     instance_of: dict[str, Instance] = field(default_factory=dict)
@@ -193,6 +196,8 @@ class _Emitter:
     def fetch(self, name: str, i: int, operand: Operand, at: int) -> tuple[str, int]:
         label = self.map_of(operand.storage, operand.height, operand.row_bytes)
         access = operand.access
+        if self.slides(operand):
+            return self.fetch_sliding(name, i, operand, at)
         if isinstance(access, Whole):
             return f"\tin[{at}] = mf_map_row(&{label}, 0);", 1
         if isinstance(access, Indexed):
@@ -203,14 +208,33 @@ class _Emitter:
         into = "in" if at == 0 else f"in + {at}"
         return f"\tmf_map_window(&{label}, {first}, {access.count}, {access.step}, {into});", access.count
 
+    def slides(self, operand: Operand) -> bool:
+        """Whether an operand is the window that the shared steps hand over, its rows rotated in their ring."""
+        window = self.sliding
+        return window is not None and operand.storage == window.window and window.rows > 1 and operand.height != ENDLESS
+
+    def fetch_sliding(self, name: str, i: int, operand: Operand, at: int) -> tuple[str, int]:
+        assert self.sliding is not None
+        label = self.map_of(operand.storage, operand.height, operand.row_bytes)
+        last = self.names[len(self.sliding.steps) - 1]
+        base = f"{self.net}_done.stage0.{last} % {operand.height}"
+        access = operand.access
+        if isinstance(access, Window) and access.count > 1:
+            first = affine(access.stride, access.offset)
+            into = "in" if at == 0 else f"in + {at}"
+            return (
+                f"\tmf_map_sliding_window(&{label}, {base}, {first}, {access.count}, {access.step}, {into});",
+                access.count,
+            )
+        row = f"{self.net}_{name}_rows{i}[y]" if isinstance(access, Indexed) else affine_of(access)
+        return f"\tin[{at}] = mf_map_sliding_row(&{label}, {base}, {row});", 1
+
     # -- stages ------------------------------------------------------------------------------------
 
     def stages_text(self) -> list[tuple[str, str, int]]:
         """Emits the schedule; returns (display name, C function, MACs) of its entries."""
         entries = []
-        multi = [s for s, c in enumerate(self.plan.stages) if c.last > c.first or (s == 0 and self.fed_rows)]
-        if multi:
-            self.put(self.counters(multi))
+        multi = self.streamed()
         for s, stage in enumerate(self.plan.stages):
             macs = sum(self.steps[k].macs for k in range(stage.first, stage.last + 1))
             function = self.streamed_stage(s, stage) if s in multi else self.plain_stage(stage)
@@ -220,13 +244,24 @@ class _Emitter:
             entries.append((display, function, macs))
         return entries
 
+    def streamed(self) -> list[int]:
+        """The stages that count ticks."""
+        return [s for s, c in enumerate(self.plan.stages) if c.last > c.first or (s == 0 and self.fed_rows)]
+
     def counters(self, multi: Sequence[int]) -> str:
-        lines = ["/* Ticks that the steps of the running stage have done. */", "static union {"]
-        for s in multi:
-            stage = self.plan.stages[s]
-            fields = "".join(f"\t\tuint16_t {self.names[k]};\n" for k in range(stage.first, stage.last + 1))
-            lines.append(f"\tstruct {{\n{fields}\t}} stage{s};")
+        lines = ["/* Ticks that the steps of the running stage have done. */", "static struct {"]
+        if 0 in multi and self.fed_rows:  # goes on while others run
+            lines.append(self.counter_struct(0, "\t"))
+        others = [s for s in multi if s > 0 or not self.fed_rows]
+        if others:
+            lines += ["\tunion {", *(self.counter_struct(s, "\t\t") for s in others), "\t};"]
         return "\n".join([*lines, f"}} {self.net}_done;", ""])
+
+    def counter_struct(self, s: int, indent: str) -> str:
+        stage = self.plan.stages[s]
+        ctype = "int32_t" if self.sliding and s == 0 else "uint16_t"
+        fields = "".join(f"{indent}\t{ctype} {self.names[k]};\n" for k in range(stage.first, stage.last + 1))
+        return f"{indent}struct {{\n{fields}{indent}}} stage{s};"
 
     def plain_stage(self, stage: StageCandidate) -> str:
         name, step = self.names[stage.first], self.steps[stage.first]
@@ -287,7 +322,7 @@ class _Emitter:
         if isinstance(access, Indexed):
             return f"{self.net}_{name}_rows{i}[y] + 1"
         last = affine(access.stride, access.offset + (access.count - 1) * access.step + 1)
-        return f"MF_MIN({last}, {operand.height})"
+        return last if operand.height == ENDLESS else f"MF_MIN({last}, {operand.height})"
 
     def feed_text(self, calls: Sequence[str]) -> str:
         """The caller's row goes into the ring; then the pull loop goes on until it misses the next row."""
@@ -296,12 +331,27 @@ class _Emitter:
         done = f"{self.net}_done.stage0"
         fed = f"{done}.{self.names[0]}"
         pull = f"\t(void)({' && '.join(calls)});\n" if calls else ""
+        if self.sliding:
+            pull += self.rebase_text(fed, done)
         return (
             f"static void {self.net}_feed_row(const void *row)\n{{\n"
             f"\tmemcpy(mf_map_row(&{label}, {fed}), row, {feed.out_row_bytes});\n\t{fed}++;\n{pull}}}\n\n"
             f"static void {self.net}_reset(void)\n{{\n\tmemset(&{done}, 0, sizeof({done}));\n}}\n\n"
             f"static uint16_t {self.net}_rows_fed;\n"
         )
+
+    def rebase_text(self, fed: str, done: str) -> str:
+        """Counters of an endless input start over before they overflow, by a multiple of every ring."""
+        assert self.sliding is not None
+        pairs = list(zip(self.sliding.steps, self.sliding.strides, strict=True))
+        rings = [self.plan.buffer_of(s.storage).bytes // s.out_row_bytes for s, _ in pairs]
+        period = math.lcm(*(stride * ring for (_, stride), ring in zip(pairs, rings, strict=True)))
+        assert period < 1 << 28, "the rings have no common period that fits"
+        limit = period * max(1, (1 << 28) // period)
+        lines = [f"\tif ({fed} >= {2 * limit}) {{"]
+        for k, (_, stride) in enumerate(pairs):
+            lines.append(f"\t\t{done}.{self.names[k]} -= {limit // stride};")
+        return "\n".join([*lines, "\t}", ""])
 
     # -- the model ---------------------------------------------------------------------------------
 
@@ -315,7 +365,8 @@ class _Emitter:
         self.put(f"static const struct mcufuse_step {self.net}_steps[] = {{\n{table}}};\n")
         first = self.graph.tensors[self.graph.inputs[0]]
         rows_fields = (
-            f"\t.input_rows = {first.hwc[0]},\n\t.row_bytes = {first.row_bytes},\n"
+            f"\t.input_rows = {first.hwc[0]},\n"
+            f"\t.hop_rows = {self.sliding.hop if self.sliding else first.hwc[0]},\n\t.row_bytes = {first.row_bytes},\n"
             f"\t.feed_row = {self.net}_feed_row,\n\t.reset = {self.net}_reset,\n\t.rows_fed = &{self.net}_rows_fed,\n"
             if self.fed_rows
             else ""
@@ -348,6 +399,8 @@ class _Emitter:
         self.row_functions()
         self.arena()
         self.all_maps()
+        if self.streamed():
+            self.put(self.counters(self.streamed()))
         self.steps_text()
         self.model_text(self.stages_text())
         headers = sorted({step.lowered.header for step in self.steps if step.lowered.header})
@@ -407,6 +460,14 @@ def affine(stride: int, offset: int) -> str:
     return text
 
 
-def emit_network(net: str, graph: Graph, steps: Sequence[Step], plan: ArenaPlan, options: EmitOptions) -> NetworkText:
-    """The C and header of a planned network; deterministic."""
-    return _Emitter(net, graph, steps, plan, options).run()
+def affine_of(access: Access) -> str:
+    """The row of tick y of an access to one row."""
+    return affine(access.stride, access.offset) if isinstance(access, Window) else "0"
+
+
+def emit_network(
+    net: str, graph: Graph, steps: Sequence[Step], plan: ArenaPlan, options: EmitOptions,
+    sliding: Sliding | None = None,
+) -> NetworkText:  # fmt: skip
+    """The C and header of a planned network; deterministic. With `sliding`, `steps` begin with its endless ones."""
+    return _Emitter(net, graph, steps, plan, options, sliding).run()

@@ -10,13 +10,15 @@ offset 0           [input        ][out      ]     a buffer is a rectangle: bytes
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
+from ..errors import UserError
 from ..ir import Graph
-from ..schedule import Step
+from ..schedule import Step, storage_of
 from .packing import Item, pack
-from .stages import StageCandidate, Stager
+from .sliding import Sliding, extended
+from .stages import MAX_STAGE_STEPS, StageCandidate, Stager
 
 __all__ = ["ArenaPlan", "Buffer", "Role", "plan_arena"]
 
@@ -76,18 +78,67 @@ class ArenaPlan:
         return next((b for b in self.buffers if b.role is Role.STATE and b.step == step), None)
 
 
-def plan_arena(graph: Graph, steps: Sequence[Step], *, align: int = 4, allowance: float = 1.0) -> ArenaPlan:
+def plan_arena(
+    graph: Graph, steps: Sequence[Step], *, align: int = 4, allowance: float = 1.0, sliding: Sliding | None = None
+) -> ArenaPlan:
     """Chooses stages and offsets.
 
     `allowance` >= 1 is the factor by which the arena may exceed the least one where that leaves more steps on
-    their own (each streamed stage costs a few instructions a row); `math.inf` streams nothing.
+    their own (each streamed stage costs a few instructions a row); `math.inf` streams nothing. With `sliding`, the
+    shared steps are the first stage, and what they keep is left alone by all others.
     """
-    stager = Stager(graph, steps, align)
-    chosen, schedule_bound = stager.choose(allowance)
+    if sliding is None:
+        stager = Stager(graph, steps, align)
+        chosen, schedule_bound = stager.choose(allowance)
+        return _packed(_buffers(graph, steps, stager, chosen), chosen, schedule_bound, align)
+    shared = len(sliding.steps)
+    first = _shared_stage(graph, steps, sliding, align)
+    kept = {sliding.window: sliding.rows * sliding.steps[-1].out_row_bytes}
+    root = storage_of(graph)
+    standing = {**{n: graph.tensors[root[n]].bytes for n in graph.inputs[1:]}, **kept}
+    outputs = [root[name] for name in graph.outputs if name in root]
+    stager = Stager(graph, steps[shared:], align, inputs=standing, outputs=[*outputs, sliding.window])
+    rest, schedule_bound = stager.choose(allowance)
+    moved = [_moved(c, shared) for c in rest]
+    chosen = [first, *moved]
+    end = len(chosen) - 1
+    buffers = [
+        replace(b, first=b.first + 1, last=b.last + 1, step=b.step + shared if b.step >= 0 else -1)
+        for b in _buffers(graph, steps[shared:], stager, rest)
+        if b.name != sliding.window
+    ]
+    size, row_bytes = kept[sliding.window], sliding.steps[-1].out_row_bytes
+    buffers.append(Buffer(sliding.window, Role.RING, 0, size, 0, end, sliding.rows, row_bytes))
+    buffers += [replace(b, last=end) if b.role is not Role.SCRATCH else b for b in _stage_buffers(steps, 0, first)]
+    schedule_bound += sum(r.rows * r.row_bytes for r in first.rings)
+    return _packed(buffers, chosen, schedule_bound, align)
+
+
+def _shared_stage(graph: Graph, steps: Sequence[Step], sliding: Sliding, align: int) -> StageCandidate:
+    """The stage of the shared steps, its rings sized on an input that goes on for some windows."""
+    ext = extended(sliding, steps[0].out_height, hops=4)
+    stager = Stager(graph, ext, align, inputs={}, outputs=[sliding.window])
+    if stager.earliest(len(ext) - 1) > 0:
+        raise UserError(
+            f"{len(ext)} steps are shared between windows; a stage holds at most {MAX_STAGE_STEPS}",
+            place="input.hop",
+            hint="leave input.hop out",
+        )
+    candidate = stager.candidate(0, len(ext) - 1)
+    return replace(candidate, resident=tuple(n for n in candidate.resident if n != sliding.window))
+
+
+def _moved(candidate: StageCandidate, by: int) -> StageCandidate:
+    """The same stage with its steps counted from another one."""
+    states = tuple((k + by, size) for k, size in candidate.state_bytes)
+    return replace(candidate, first=candidate.first + by, last=candidate.last + by, state_bytes=states)
+
+
+def _buffers(graph: Graph, steps: Sequence[Step], stager: Stager, chosen: Sequence[StageCandidate]) -> list[Buffer]:
+    """All buffers of a choice of stages, not yet placed."""
     stage_of = {k: s for s, c in enumerate(chosen) for k in range(c.first, c.last + 1)}
     end = len(chosen) - 1
     buffers: list[Buffer] = []
-    index: dict[str, int] = {}
     heights = {step.storage: (step.out_height, step.out_row_bytes) for step in steps}
     in_rings = {name for c in chosen for r in c.rings for name in (r.storage, *r.aliases)}
     for name, born in stager.born.items():
@@ -98,26 +149,35 @@ def plan_arena(graph: Graph, steps: Sequence[Step], *, align: int = 4, allowance
         rows, row_bytes = heights.get(name, (graph.tensors[name].hwc[0], graph.tensors[name].row_bytes))
         first = 0 if born < 0 else stage_of[born]
         last = end if dies >= len(steps) else first if dies < 0 else stage_of[dies]
-        index[name] = len(buffers)
         buffers.append(Buffer(name, role, 0, stager.bytes[name], first, last, rows, row_bytes))
-    for s, c in enumerate(chosen):
-        for r in c.rings:
-            size = r.rows * r.row_bytes
-            buffers.append(Buffer(r.storage, Role.RING, 0, size, s, s, r.rows, r.row_bytes, aliases=r.aliases))
-        for k, size in c.state_bytes:
-            buffers.append(Buffer(f"{steps[k].op.name}.state", Role.STATE, 0, size, s, s, step=k))
-        if c.scratch_bytes:
-            buffers.append(Buffer(f"stage {s} scratch", Role.SCRATCH, 0, c.scratch_bytes, s, s))
+    for s, candidate in enumerate(chosen):
+        buffers += _stage_buffers(steps, s, candidate)
+    return buffers
+
+
+def _stage_buffers(steps: Sequence[Step], s: int, candidate: StageCandidate) -> list[Buffer]:
+    """Rings, states and scratch of one stage."""
+    buffers = [
+        Buffer(r.storage, Role.RING, 0, r.rows * r.row_bytes, s, s, r.rows, r.row_bytes, aliases=r.aliases)
+        for r in candidate.rings
+    ]
+    buffers += [
+        Buffer(f"{steps[k].op.name}.state", Role.STATE, 0, size, s, s, step=k) for k, size in candidate.state_bytes
+    ]
+    if candidate.scratch_bytes:
+        buffers.append(Buffer(f"stage {s} scratch", Role.SCRATCH, 0, candidate.scratch_bytes, s, s))
+    return buffers
+
+
+def _packed(buffers: Sequence[Buffer], chosen: Sequence[StageCandidate], schedule_bound: int, align: int) -> ArenaPlan:
+    """Places the buffers."""
+    index = {b.name: i for i, b in enumerate(buffers) if b.role not in (Role.SCRATCH, Role.STATE)}
     items = [
         Item(b.name, b.bytes, b.first, b.last, max(8, align) if b.role in (Role.SCRATCH, Role.STATE) else align)
         for b in buffers
     ]
     distances = {(index[out], index[name]): d for c in chosen for out, name, d in c.slack}
     packing = pack(items, distances)
-    placed = tuple(
-        Buffer(b.name, b.role, offset, b.bytes, b.first, b.last, b.rows, b.row_bytes, b.step, b.aliases)
-        for b, offset in zip(buffers, packing.offsets, strict=True)
-    )
-    return ArenaPlan(
-        tuple(chosen), placed, packing.peak, packing.lower_bound, min(schedule_bound, packing.peak), packing.method
-    )
+    placed = tuple(replace(b, offset=offset) for b, offset in zip(buffers, packing.offsets, strict=True))
+    bound = min(schedule_bound, packing.peak)
+    return ArenaPlan(tuple(chosen), placed, packing.peak, packing.lower_bound, bound, packing.method)

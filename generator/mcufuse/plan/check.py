@@ -10,16 +10,17 @@ distances; nothing of that is used here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from ..ir import Graph
-from ..schedule import Step, storage_of
+from ..schedule import Operand, Step, storage_of
 from .arena import ArenaPlan, Buffer, Role
+from .sliding import Sliding, extended
 
-__all__ = ["BrokenPlan", "check_plan"]
+__all__ = ["BrokenPlan", "check_plan", "check_sliding"]
 
 _POISON = 0
 
@@ -34,6 +35,7 @@ class _Replay:
         self.tags: npt.NDArray[np.int64] = np.zeros(plan.arena_bytes, np.int64)
         self.ids: dict[str, int] = {}
         self.ticks = [0] * len(steps)
+        self.shift: dict[str, int] = {}  # rows by which a sliding window has moved on
         self.complaints: list[str] = []
 
     def _tag(self, storage: str) -> int:
@@ -74,7 +76,7 @@ class _Replay:
         rows = step.lowered.rows
         in_place: list[tuple[str, int, int]] = []
         for i, operand in enumerate(step.operands):
-            for row in operand.access.rows(t, operand.height):
+            for row in self._rows(operand, t):
                 self.expect(operand.storage, row, operand.row_bytes, step.op.name)
                 if i < len(rows.in_place) and rows.in_place[i]:
                     in_place.append((operand.storage, row, operand.row_bytes))
@@ -88,6 +90,10 @@ class _Replay:
             self._check_own_memory(stage, k, row)
             self.write(step.storage, row, step.out_row_bytes)
         self.ticks[k] += 1
+
+    def _rows(self, operand: Operand, t: int) -> list[int]:
+        moved = self.shift.get(operand.storage, 0)
+        return [row + moved for row in operand.access.rows(t, operand.height)]
 
     def _keep_state(self, step: Step, k: int, t: int) -> None:
         """State is written by the first tick and must still be there at every later one."""
@@ -112,7 +118,7 @@ class _Replay:
     def _inputs_intact(self, step: Step) -> bool:
         t = self.ticks[self.steps.index(step)]
         for operand in step.operands:
-            for row in operand.access.rows(t, operand.height):
+            for row in self._rows(operand, t):
                 start, end = self._row_range(self.plan.buffer_of(operand.storage), row, operand.row_bytes, False)
                 wanted = self._tag(operand.storage) + row * operand.row_bytes + np.arange(operand.row_bytes)
                 if not np.array_equal(self.tags[start:end], wanted):
@@ -123,7 +129,7 @@ class _Replay:
         """The output row may touch a row that the same tick reads only in place, and never from above."""
         start, end = self._row_range(self.plan.buffer_of(step.storage), row, step.out_row_bytes, False)
         for operand in step.operands:
-            for read in operand.access.rows(t, operand.height):
+            for read in self._rows(operand, t):
                 a, b = self._row_range(self.plan.buffer_of(operand.storage), read, operand.row_bytes, False)
                 if (
                     start < b
@@ -159,22 +165,62 @@ def check_plan(graph: Graph, steps: Sequence[Step], plan: ArenaPlan) -> None:
     root = storage_of(graph)
     made = {step.storage for step in steps}
     for name in dict.fromkeys(root[i] for i in graph.inputs if root[i] not in made):
-        tensor = graph.tensors[name]
-        for row in range(tensor.hwc[0]):
-            replay.write(name, row, tensor.row_bytes)
-    for s, stage in enumerate(plan.stages):
-        replay.pull(s, stage.first, stage.last, steps[stage.last].out_height)
-        for k in range(stage.first, stage.last + 1):
-            if any(r.storage == steps[k].storage or steps[k].storage in r.aliases for r in stage.rings):
-                continue
-            replay.pull(s, stage.first, k, steps[k].out_height)
+        _write_input(replay, graph, name)
+    for s in range(len(plan.stages)):
+        _run_stage(replay, s)
+    _expect_outputs(replay, graph, root)
+    _finish(replay)
+
+
+def check_sliding(graph: Graph, steps: Sequence[Step], plan: ArenaPlan, sliding: Sliding, hops: int = 4) -> None:
+    """The same for some windows that slide: what one leaves must still be there for the next."""
+    shared = len(sliding.steps)
+    replay = _Replay(graph, (*extended(sliding, steps[0].out_height, hops + 1), *steps[shared:]), plan)
+    root = storage_of(graph)
+    advance = sliding.hop // sliding.strides[-1]
+    for hop in range(hops):
+        replay.pull(0, 0, shared - 1, sliding.rows + hop * advance)
+        replay.pull(0, 0, 0, steps[0].out_height + hop * sliding.hop)
+        replay.shift = {sliding.window: hop * advance}
+        for name in graph.inputs[1:]:
+            _write_input(replay, graph, root[name])
+        replay.ticks[shared:] = [0] * (len(steps) - shared)
+        for s in range(1, len(plan.stages)):
+            _run_stage(replay, s)
+        _expect_outputs(replay, graph, root)
+        replay.shift = {}
+    _finish(replay)
+
+
+def _write_input(replay: _Replay, graph: Graph, name: str) -> None:
+    tensor = graph.tensors[name]
+    for row in range(tensor.hwc[0]):
+        replay.write(name, row, tensor.row_bytes)
+
+
+def _run_stage(replay: _Replay, s: int) -> None:
+    stage, steps = replay.plan.stages[s], replay.steps
+    replay.pull(s, stage.first, stage.last, steps[stage.last].out_height)
+    for k in range(stage.first, stage.last + 1):
+        if any(r.storage == steps[k].storage or steps[k].storage in r.aliases for r in stage.rings):
+            continue
+        replay.pull(s, stage.first, k, steps[k].out_height)
+
+
+def _expect_outputs(replay: _Replay, graph: Graph, root: Mapping[str, str]) -> None:
     for name in dict.fromkeys(root[o] for o in graph.outputs if o in root):
+        if name in replay.shift:  # the window tensor itself is the output
+            continue
         height, row_bytes = next(
-            ((st.out_height, st.out_row_bytes) for st in steps if st.storage == name),
+            ((st.out_height, st.out_row_bytes) for st in replay.steps if st.storage == name),
             (graph.tensors[name].hwc[0], graph.tensors[name].row_bytes),
         )
         for row in range(height):
             replay.expect(name, row, row_bytes, "the application")
+
+
+def _finish(replay: _Replay) -> None:
+    plan = replay.plan
     top = max((b.offset + b.bytes for b in plan.buffers), default=0)
     if top != plan.arena_bytes:
         replay.complaints.append(f"the arena has {plan.arena_bytes} bytes but its buffers end at {top}")

@@ -75,7 +75,7 @@ def _least_peak(network: _Network) -> list[int] | None:
 
 
 def _greedy(network: _Network) -> list[int]:
-    done, order = 0, []
+    done, order = 0, list[int]()
     while len(order) < len(network.ops):
         i = min(network.ready(done), key=lambda i: (network.live(done | 1 << i), network.during(done, i), i))
         done |= 1 << i

@@ -54,13 +54,22 @@ class StageCandidate:
 class Stager:
     """Knows all candidates of a sequence of steps."""
 
-    def __init__(self, graph: Graph, steps: Sequence[Step], align: int):
-        self.graph, self.steps, self.align = graph, steps, align
+    def __init__(
+        self, graph: Graph, steps: Sequence[Step], align: int, *, inputs: Mapping[str, int] | None = None,
+        outputs: Sequence[str] | None = None,
+    ):  # fmt: skip
+        """`inputs` (name -> bytes) stand in memory before the first step, `outputs` after the last; by default those
+        of the graph."""
+        self.steps, self.align = steps, align
         root = storage_of(graph)
         made = {step.storage for step in steps}
-        self.inputs = tuple(n for n in dict.fromkeys(root[name] for name in graph.inputs) if n not in made)
-        self.outputs = tuple(dict.fromkeys(root[name] for name in graph.outputs if name in root))
-        self.bytes = {name: graph.tensors[name].bytes for name in self.inputs}
+        if inputs is None:
+            inputs = {root[n]: graph.tensors[root[n]].bytes for n in graph.inputs if root[n] not in made}
+        if outputs is None:
+            outputs = [root[name] for name in graph.outputs if name in root]
+        self.inputs = tuple(inputs)
+        self.outputs = tuple(dict.fromkeys(outputs))
+        self.bytes = dict(inputs)
         self.born = dict.fromkeys(self.inputs, -1)
         self.dies = dict.fromkeys(self.inputs, -1)
         for k, step in enumerate(steps):
