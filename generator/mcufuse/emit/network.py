@@ -83,6 +83,8 @@ class _Emitter:
             for _, value in (*step.lowered.cfg.fields, *step.lowered.data.fields):
                 if isinstance(value, CArray) and array_key(value) not in self.arrays:
                     label = f"{self.net}_{name}_{value.label}"
+                    if label in self.arrays.values():  # two requantizations, say
+                        label += f"_{sum(other.startswith(label) for other in self.arrays.values()) + 1}"
                     self.arrays[array_key(value)] = label
                     self.put(array_definition(label, value))
 
