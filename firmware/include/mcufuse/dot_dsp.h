@@ -224,6 +224,9 @@ MF_INLINE uint32_t *mf_dot_dsp_widen(uint32_t *to, const int8_t *x0, const int8_
 {
 	const int8_t *end = x0 + (n & ~3);
 
+	while (MF_HAS_STEPS && np > 1 && x0 != end) {
+		MF_WIDEN_2X4(to, x0, x1);
+	}
 	while (x0 != end) {
 		uint32_t v0 = mf_load_u32(x0);
 		uint32_t v1 = np > 1 ? mf_load_u32(x1) : 0;

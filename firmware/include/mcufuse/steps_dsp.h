@@ -95,8 +95,27 @@
 			: "memory");                                                               \
 	} while (false)
 
+/** @brief Widen four values of two pixels. */
+#define MF_WIDEN_2X4(to, x0, x1)                                                                   \
+	do {                                                                                       \
+		uint32_t a0_, a1_, b0_, b1_;                                                       \
+		__asm__("ldr %[a0], [%[px]], #4\n\t"                                               \
+			"ldr %[a1], [%[py]], #4\n\t"                                               \
+			"sxtb16 %[b0], %[a0]\n\t"                                                  \
+			"sxtb16 %[b1], %[a1]\n\t"                                                  \
+			"strd %[b0], %[b1], [%[pt]], #8\n\t"                                       \
+			"sxtb16 %[a0], %[a0], ror #8\n\t"                                          \
+			"sxtb16 %[a1], %[a1], ror #8\n\t"                                          \
+			"strd %[a0], %[a1], [%[pt]], #8"                                           \
+			: [px] "+r"(x0), [py] "+r"(x1), [pt] "+r"(to), [a0] "=&r"(a0_),            \
+			  [a1] "=&r"(a1_), [b0] "=&r"(b0_), [b1] "=&r"(b1_)                        \
+			:                                                                          \
+			: "memory");                                                               \
+	} while (false)
+
 #else
 #define MF_HAS_STEPS          0
+#define MF_WIDEN_2X4(to, x0, x1) (void)(to), (void)(x0), (void)(x1)
 #define MF_STEP_2X4(a, x, w)  (void)(a), (void)(x), (void)(w)
 #define MF_STEP2_1X4(a, x, w) (void)(a), (void)(x), (void)(w)
 #define MF_STEP_1X8(a, x, w)  (void)(a), (void)(x), (void)(w)
