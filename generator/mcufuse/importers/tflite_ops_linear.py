@@ -134,6 +134,10 @@ def depthwise_conv_2d(node: Node) -> None:
     one, kernel_h, kernel_w, out_channels = weights.data.shape
     if one != 1 or out_channels % channels:
         node.refuse(f"weights {list(weights.data.shape)} for {channels} channels", "check the weights' shape")
+    if node.option(3) not in (0, out_channels // channels):
+        node.refuse(
+            f"multiplier {node.option(3)}, but {out_channels} of {channels} channels", "check the weights' shape"
+        )
     stride, dilation = (node.option(2), node.option(1)), (node.option(6, default=1), node.option(5, default=1))
     (out_h, out_w), padding = window((height, width), (kernel_h, kernel_w), stride, dilation, node.option(0, "i8") == 0)
     y = node.output((1, out_h, out_w, out_channels))

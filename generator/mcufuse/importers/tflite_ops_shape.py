@@ -46,6 +46,12 @@ def _around(shape: Sequence[int], axis: int) -> tuple[int, int, int, int]:
     return 1, math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
 
 
+def _count(node: Node, option: int, actual: int) -> None:
+    """Refuses a file whose option and operands disagree about how many there are."""
+    if node.option(option, default=actual if node.operator.options is None else 0) != actual:
+        node.refuse(f"{actual} tensors, but its options say {node.option(option)}", _DAMAGED)
+
+
 def _same_scale(node: Node, x: Value, y: Value) -> None:
     """Moving data does not change scales; refuses if they differ by more than an exporter's rounding."""
     if x.zero != y.zero or abs(x.scale - y.scale) > _SCALE_TOLERANCE * y.scale:
@@ -122,6 +128,7 @@ def pack(node: Node) -> None:
     parts = [node.value(i) for i in range(len(node.operator.inputs))]
     if not parts or any(p.shape != parts[0].shape for p in parts):
         node.refuse("operands of different shapes", _DAMAGED)
+    _count(node, 0, len(parts))
     axis = _axis(node, node.option(1), len(parts[0].shape) + 1)
     unit = (*parts[0].shape[:axis], 1, *parts[0].shape[axis:])
     y = node.output((*unit[:axis], len(parts), *unit[axis + 1 :]))
@@ -193,6 +200,7 @@ def split(node: Node) -> None:
     x = node.value(1)
     axis = _axis(node, _one(node, 0, "axis"), len(x.shape))
     count = len(node.operator.outputs)
+    _count(node, 0, count)
     if not count or x.shape[axis] % count:
         node.refuse(f"{count} equal pieces of axis {axis} of {list(x.shape)}", _DAMAGED)
     _pieces(node, x, axis, [x.shape[axis] // count] * count)
@@ -203,6 +211,7 @@ def split_v(node: Node) -> None:
     x = node.value(0)
     axis = _axis(node, _one(node, 2, "axis"), len(x.shape))
     sizes = list(node.ints(1, "sizes"))
+    _count(node, 0, len(sizes))
     if sizes.count(-1) == 1:
         sizes[sizes.index(-1)] = x.shape[axis] - sum(sizes) - 1
     _pieces(node, x, axis, sizes)
@@ -219,6 +228,7 @@ def _one(node: Node, position: int, what: str) -> int:
 def unpack(node: Node) -> None:
     """One output for each index of an axis."""
     x = node.value(0)
+    _count(node, 0, len(node.operator.outputs))
     axis = _axis(node, node.option(1), len(x.shape))
     if len(node.operator.outputs) != x.shape[axis]:
         node.refuse(f"{len(node.operator.outputs)} outputs for axis {axis} of {list(x.shape)}", _DAMAGED)
