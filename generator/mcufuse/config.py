@@ -71,6 +71,8 @@ class Plan:
     """Choices of the planner that the user pinned."""
 
     strips: int | None = None
+    allowance: float | None = None  # `Objective.ram_allowance`
+    scratch: int | None = None  # bytes, `Objective.scratch_limit`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
