@@ -32,8 +32,8 @@
 /** @brief What a layer's blocks have in common; compile-time constants. */
 struct mf_dot_dsp_cfg {
 	bool sized; /**< steps, out_step, rq.shift and the channels are variables, see dot.h */
-	int block; /**< output channels of a full block; even */
-	int steps; /**< pairs of values of a window, padding to a multiple of 4 values included */
+	int block;  /**< output channels of a full block; even */
+	int steps;  /**< pairs of values of a window, padding to a multiple of 4 values included */
 	int out_step; /**< from the first pixel's output to the second's, bytes */
 	bool raw;     /**< weights are packed for the subtraction, see above */
 	struct mf_requant_cfg rq;

@@ -114,11 +114,11 @@
 	} while (false)
 
 #else
-#define MF_HAS_STEPS          0
+#define MF_HAS_STEPS             0
 #define MF_WIDEN_2X4(to, x0, x1) (void)(to), (void)(x0), (void)(x1)
-#define MF_STEP_2X4(a, x, w)  (void)(a), (void)(x), (void)(w)
-#define MF_STEP2_1X4(a, x, w) (void)(a), (void)(x), (void)(w)
-#define MF_STEP_1X8(a, x, w)  (void)(a), (void)(x), (void)(w)
+#define MF_STEP_2X4(a, x, w)     (void)(a), (void)(x), (void)(w)
+#define MF_STEP2_1X4(a, x, w)    (void)(a), (void)(x), (void)(w)
+#define MF_STEP_1X8(a, x, w)     (void)(a), (void)(x), (void)(w)
 #endif
 
 #endif /* MCUFUSE_STEPS_DSP_H_ */
