@@ -7,6 +7,7 @@ Each way to lower an operator is run in several modes:
     whole     operands are whole maps, the output is a whole map
     ring      each operand stands in a ring with just the rows that the tick may read, everything else is poison,
               all rows at odd addresses (float rows: 4-aligned); the output is one row
+    shifted   as inplace, but the output row begins a few bytes before the operand's row, as the planner may put it
     inplace   as ring, but the output row stands where operand i's row stands, for each i that `RowPlan.in_place` allows
 
 Around every buffer there are guard bytes (with `sanitize`, none: AddressSanitizer watches the exact sizes); operands
@@ -143,7 +144,8 @@ def input_bytes(cases: Sequence[Case]) -> bytes:
 
 def _modes(lowered: Lowered) -> list[str]:
     in_place = [f"inplace{i}" for i, allowed in enumerate(lowered.rows.in_place) if allowed]
-    return ["whole", "ring", *in_place]
+    shifted = [mode.replace("inplace", "shifted") for mode in in_place]
+    return ["whole", "ring", *(mode for pair in zip(in_place, shifted, strict=True) for mode in pair)]
 
 
 def split(cases: Sequence[Case], ways: Sequence[Sequence[Lowered]], data: bytes) -> list[list[Result]]:
@@ -458,6 +460,42 @@ static void run_ring(const struct variant *v, int8_t **input, int over)
 	free(out.base);
 }
 
+/* the output row begins `shift` bytes before the row of operand `over`, whose end it overwrites */
+static void run_shifted(const struct variant *v, int8_t **input, int over)
+{
+	struct block memory = block_new(v->memory, 0);
+
+	for (int t = 0; t < v->ticks; t++) {
+		const long shift = t % 2 == 0 ? 4 : 20;
+		const int8_t *pointer[1024];
+		const struct operand *o = &v->operand[over];
+		struct block both = block_new(o->row_bytes + shift, 0);
+		int n = 0, row[512];
+
+		for (int i = 0; i < v->operands; i++) {
+			int count = rows_of(&v->operand[i], t, row);
+
+			for (int k = 0; k < count; k++) {
+				const int8_t *at = row[k] < 0 ? NULL : input[i] + row[k] * v->operand[i].row_bytes;
+
+				if (i == over && at != NULL) {
+					memcpy(both.at + shift, at, o->row_bytes);
+					at = both.at + shift;
+				}
+				pointer[n++] = at;
+			}
+		}
+		memset(memory.at, POISON, memory.bytes);
+		v->tick(pointer, both.at, t, memory.at);
+		if (!block_intact(&memory) || !block_intact(&both)) {
+			fail(v, "shifted", t, "wrote outside the output or the scratch");
+		}
+		fwrite(both.at, 1, v->out_row, sink);
+		free(both.base);
+	}
+	free(memory.base);
+}
+
 int main(void)
 {
 	int8_t *input[16] = {NULL};
@@ -489,6 +527,7 @@ int main(void)
 		for (int i = 0; i < v->operands; i++) {
 			if (v->operand[i].in_place) {
 				run_ring(v, input, i);
+				run_shifted(v, input, i);
 			}
 		}
 	}
