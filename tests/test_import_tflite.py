@@ -455,6 +455,19 @@ def test_bad_convolution(changes: dict[str, Any], says: str) -> None:
     assert says in refusal(conv_model(**changes))
 
 
+def test_options_that_contradict_the_operands() -> None:
+    m = TfliteBuilder()
+    x = m.tensor((1, 2, 3), scale=0.1, zero=0)
+    outs = [m.tensor((1, 3), scale=0.1, zero=0) for _ in range(2)]
+    m.op("UNPACK", [x], outs, "UnpackOptions", Num=1, Axis=1)
+    assert "2 tensors, but its options say 1" in refusal(m.build([x], outs))
+    m = TfliteBuilder()
+    x, y = (m.tensor((1, 3, 3, 2), scale=0.1, zero=0) for _ in range(2))
+    w = m.tensor((1, 1, 1, 2), scale=0.1, data=[[[[1, 2]]]])
+    m.op("DEPTHWISE_CONV_2D", [x, w], [y], "DepthwiseConv2DOptions", StrideH=1, StrideW=1, DepthMultiplier=2)
+    assert "multiplier 2, but 2 of 2 channels" in refusal(m.build([x], [y]))
+
+
 def test_a_4_gb_claim_is_refused_before_allocation() -> None:
     text = refusal(unary_model("RELU", (1, 65536, 65536, 1)))
     assert "4,294,967,296 bytes; at most 67,108,864 are accepted" in text
