@@ -8,7 +8,7 @@ one operator each, and passes/layout.py turns ONNX's NCHW into NHWC at the end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -54,7 +54,6 @@ class Imported:
     problems: Problems = field(default_factory=Problems)
     inputs: list[str] = field(default_factory=list)
     outputs: list[str] = field(default_factory=list)
-    shapes: Callable[[], Mapping[str, ValueInfo]] = dict  # shapes that onnx infers, asked for once something failed
 
     def trouble(self, gap: Gap, place: str) -> None:
         """Notes a refusal."""
@@ -75,7 +74,7 @@ def import_nodes(path: Path, data: bytes, rounding: Rounding | None) -> Imported
     """Walks the nodes; the graph that results is still in ONNX's layout."""
     model = read_model(path, data)
     _refuse_float(path, model)
-    state = Imported(model, path, Builder(rounding or Rounding.ONNX), shapes=lambda: _inferred(data))
+    state = Imported(model, path, Builder(rounding or Rounding.ONNX))
     _inputs(state)
     context = Context(state.builder, model.opset)
     state.values.update({name: Const(array) for name, array in model.constants.items()})
@@ -207,7 +206,7 @@ def _with_origin(value: Value, node: Node) -> Value:
 def _poison(state: Imported, node: Node) -> None:
     """Gives a refused node results of the right shape, where that is known, so that what follows is still checked."""
     for name in node.outputs:
-        info = state.model.declared.get(name) or state.shapes().get(name)
+        info = state.model.declared.get(name)  # onnx.shape_inference would know more, but damaged files abort it
         shape: tuple[int, ...] | None = None
         if info is not None and info.shape is not None:
             shape = tuple(1 if d is None or d < 1 else d for d in info.shape)
@@ -220,18 +219,6 @@ def _poison(state: Imported, node: Node) -> None:
                 state.values[name] = state.builder.codes(state.builder.tensor(name, map_shape(shape)), shape, unsigned)
             except Gap:
                 state.values[name] = Unknown(shape)
-
-
-def _inferred(data: bytes) -> Mapping[str, ValueInfo]:
-    from onnx import ModelProto, shape_inference
-
-    from .onnx_model import value_infos
-
-    try:
-        proto = shape_inference.infer_shapes(ModelProto.FromString(data))
-    except (RuntimeError, ValueError, TypeError, shape_inference.InferenceError):
-        return {}
-    return {info.name: info for info in value_infos([*proto.graph.value_info, *proto.graph.output])}
 
 
 def _output(state: Imported, info: ValueInfo) -> str:

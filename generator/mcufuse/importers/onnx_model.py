@@ -21,7 +21,7 @@ from ..errors import Problems, UserError
 from .limits import MAX_FILE_BYTES, MAX_OPERANDS, MAX_OPERATORS, MAX_TENSORS, shape_fault
 from .onnx_node import Array, Attribute, Node
 
-__all__ = ["OnnxModel", "ValueInfo", "read_model", "value_infos"]
+__all__ = ["OnnxModel", "ValueInfo", "read_model"]
 
 OLDEST_OPSET = 11
 
@@ -142,7 +142,7 @@ def _decode(path: Path, proto: Any) -> OnnxModel:
         constants=constants,
         inputs=tuple(inputs),
         outputs=tuple(_value(v) for v in graph.output),
-        declared={v.name: _value(v) for v in graph.value_info},
+        declared={v.name: _value(v) for v in (*graph.value_info, *graph.output)},
     )
 
 
@@ -166,11 +166,6 @@ def _value(info: Any) -> ValueInfo:
         return ValueInfo(_text(info.name), dtype, None)
     shape = tuple(d.dim_value if d.WhichOneof("value") == "dim_value" else None for d in tensor.shape.dim)
     return ValueInfo(_text(info.name), dtype, shape)
-
-
-def value_infos(protos: Iterable[Any]) -> list[ValueInfo]:
-    """The descriptions of values in a file."""
-    return [_value(proto) for proto in protos]
 
 
 def _constant(path: Path, tensor: Any, problems: Problems, what: str) -> Array | None:
