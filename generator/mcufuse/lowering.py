@@ -19,8 +19,11 @@ from .target import Core
 __all__ = ["lower_graph"]
 
 
-def lower_graph(graph: Graph, core: Core) -> tuple[dict[str, Lowered], dict[str, int]]:
-    """(lowered, MACs) by operator name.
+def lower_graph(
+    graph: Graph, core: Core, *, scratch_limit: int | None = None
+) -> tuple[dict[str, Lowered], dict[str, int]]:
+    """(lowered, MACs) by operator name. With `scratch_limit` (bytes) a row function that takes more scratch is chosen
+    only where each of the others takes even more.
 
     Raises `UserError` naming every operator that no row function accepts, with the reason of each.
     """
@@ -38,10 +41,16 @@ def lower_graph(graph: Graph, core: Core) -> tuple[dict[str, Lowered], dict[str,
             reasons = "; ".join(f"{r.function}: {r.reason}" for r in options if isinstance(r, Refusal))
             problems.add(reasons or "there is no kernel for it", place=f"{op.kind} {', '.join(op.origin) or op.name}")
             continue
-        ways[op.name] = fits
+        ways[op.name] = fits if scratch_limit is None else _lean(fits, scratch_limit)
         macs[op.name] = kernel.macs(op, graph) if kernel else 0
     problems.raise_if_any()
     return _choose(ways), macs
+
+
+def _lean(options: list[Lowered], limit: int) -> list[Lowered]:
+    """Those with at most `limit` bytes of scratch, or with the least."""
+    limit = max(limit, min(o.scratch_bytes for o in options))
+    return [o for o in options if o.scratch_bytes <= limit]
 
 
 def _choose(ways: dict[str, list[Lowered]]) -> dict[str, Lowered]:

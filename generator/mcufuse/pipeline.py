@@ -32,7 +32,7 @@ from .importers import load_model
 from .ir import Graph, Rounding, Tensor
 from .kernels.base import Lowered
 from .lowering import lower_graph
-from .objective import BALANCED, OBJECTIVES, Objective
+from .objective import BALANCED, Objective, objective_of
 from .oracle import evaluate
 from .passes import PASSES
 from .plan.arena import ArenaPlan, plan_arena
@@ -116,7 +116,7 @@ def compile_graph(
     objective: Objective = BALANCED,
 ) -> Compiled:
     """Lowers, plans, checks and emits a simplified graph; `hop` rows from one window of a fed input to the next."""
-    lowered, macs = lower_graph(graph, core)
+    lowered, macs = lower_graph(graph, core, scratch_limit=objective.scratch_limit)
     sliding = None
     if hop is not None:
         steps = make_steps(graph, lowered, macs, fed_rows=True)
@@ -177,7 +177,7 @@ def compile_network(
         fed_rows=config.input.mode is InputMode.ROWS,
         hop=_hop(config),
         arena_group=config.arena_group,
-        objective=OBJECTIVES[config.optimize],
+        objective=objective_of(config),
     )
     sources = [config.model] + ([config.path] if config.path != config.model else [])
     return Compiled(compiled.graph, compiled.steps, compiled.plan, compiled.files, compiled.report, sources, dumps)

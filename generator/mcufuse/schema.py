@@ -220,6 +220,27 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True)
+class Factor:
+    """A decimal number in a range."""
+
+    lowest: int
+    highest: int
+
+    @property
+    def describe(self) -> str:
+        """See `Kind`."""
+        return f"decimal number, {self.lowest:,} to {self.highest:,}"
+
+    def read(self, text: str, base: Path) -> float:
+        """See `Kind`."""
+        if not re.fullmatch(r"(0|[1-9][0-9]{0,11})(\.[0-9]{1,15})?", text, re.ASCII):
+            raise Refusal("not a decimal number")
+        if not self.lowest <= float(text) <= self.highest:
+            raise Refusal(f"out of range {self.lowest:,} to {self.highest:,}")
+        return float(text)
+
+
+@dataclass(frozen=True, slots=True)
 class PlaceKind:
     """A linker section, a Zephyr memory region or a devicetree node."""
 
@@ -355,6 +376,22 @@ KEYS: tuple[Key, ...] = (
         "Split the network's stages into this many strips.",
         "the planner's choice",
         "4",
+    ),
+    Key(
+        "plan.allowance",
+        Factor(1, 1_000_000),
+        "How many times the least arena the plan may take where that leaves more steps on their own, which saves the "
+        "few instructions a row that streaming costs. `mcufuse explore` lists the values that make a difference.",
+        "by `optimize`: 1.05 for `balanced` and `flash`, 1 for `ram`, no limit for `latency`",
+        "1.2",
+    ),
+    Key(
+        "plan.scratch",
+        Count(0, 1 << 24),
+        "Bytes of scratch memory up to which the fastest kernel is taken. Beyond, a slower one with less scratch is, "
+        "where there is one.",
+        "no limit",
+        "256",
     ),
     Key(
         "arena_group",
