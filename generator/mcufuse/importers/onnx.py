@@ -155,6 +155,8 @@ def _step(state: Imported, context: Context, node: Node) -> None:
             place = state.places.get(pending.origin[0], place)  # what cannot be emitted is the operator before
         with np.errstate(all="ignore"):  # values of a file may overflow; what matters is checked where it is used
             result = _evaluate(context, node, args)
+        if isinstance(result, Const | QuantConst):
+            state.builder.account(result.data.nbytes)
     except Gap as gap:
         state.trouble(gap, place)
         _poison(state, node)

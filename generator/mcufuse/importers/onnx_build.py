@@ -39,6 +39,8 @@ Shape = tuple[int, ...]
 _IDENTITY = np.arange(S8_MIN, S8_MAX + 1, dtype=np.int64)
 _MAX_RATIO = float(1 << 16)
 _WORK = 1 << 30  # bytes of activations that a model may have in total
+_CONSTANTS = 512 << 20  # bytes of constants, counted again for each node that uses them
+_REQUANT_BYTES = 256  # what the multiplier of one channel takes on the host
 
 
 def map_shape(shape: Shape) -> Shape:
@@ -72,6 +74,7 @@ class Builder:
         self._moved: dict[str, str] = {}  # a tensor with the elements of another -> that one
         self._names: dict[str, str] = {}
         self._budget = Budget(_WORK)
+        self._constants = Budget(_CONSTANTS)
 
     # -- tensors ---------------------------------------------------------------------------------------------------
 
@@ -94,10 +97,16 @@ class Builder:
         self.tensors[free] = Tensor(free, shape, dtype, quant)
         return free
 
+    def account(self, size: int) -> None:
+        """Counts bytes of constants; raises `Gap` once there are too many (nodes may cite one large tensor each)."""
+        if not self._constants.spend(size):
+            raise Gap(f"the constants up to here take more than {_CONSTANTS:,} bytes")
+
     def const(self, name: str, data: Array, dtype: DType = DType.S8, quant: Quant | None = None) -> str:
         """Adds a constant under a free name like `name`."""
         free = self.name(name)
         array = np.ascontiguousarray(data, np.dtype(dtype.value))
+        self.account(array.nbytes)
         self.tensors[free] = Tensor(free, array.shape, dtype, quant, array)
         return free
 
@@ -257,6 +266,7 @@ class Builder:
             ratios = np.float64(in_scale) * np.asarray(weight_scales, np.float64) / np.float64(out_scale)
         if not np.all((ratios >= 0) & (ratios < _MAX_RATIO)):  # also false for NaN
             raise Gap(f"input scale * weight scale / output scale is {float(np.max(ratios)):g}, which is absurd")
+        self.account(ratios.size * _REQUANT_BYTES)
         flat = ratios.ravel().tolist()
         pairs = [quantize_multiplier(r) for r in (flat[:1] if len(set(flat)) == 1 else flat)]
         return Requant(tuple(m for m, _ in pairs), tuple(s for _, s in pairs), self.rounding)

@@ -15,12 +15,14 @@ import numpy.typing as npt
 from ..ir import Conv2D, DepthwiseConv2D, DType, FullyConnected, Padding
 from .onnx_build import Builder
 from .onnx_context import Args, Context, Handler, channel_vector, operand, optional_array, shape_of
-from .onnx_node import Array, Gap, Node
+from .onnx_node import Gap, Node
 from .onnx_qdq import qlinear
 from .onnx_values import F64, Const, Linear8, Pending, QParams, QuantConst, Real, Shape, Value, describe
 from .onnx_window import Window, read_window
 
 __all__ = ["HANDLERS", "Linear", "channel_affine"]
+
+Weights = npt.NDArray[np.int16]
 
 _FLOAT_WEIGHTS = "quantize the weights too (see docs/quantizing.md)"
 _SYMMETRIC = 'quantize again with symmetric weights: weight_type=QInt8, or extra_options={"WeightSymmetric": True}'
@@ -36,7 +38,7 @@ class Linear(Pending):
 
     x: Linear8
     x_shape: Shape
-    weights: npt.NDArray[np.int64]
+    weights: Weights
     scale: F64
     bias: F64
     channel_axis: int
@@ -126,7 +128,7 @@ def _real(b: Builder, value: Value, what: str) -> Linear8:
     return b.linear(value)
 
 
-def _weights(value: Value, axis: int) -> tuple[npt.NDArray[np.int64], F64]:
+def _weights(b: Builder, value: Value, axis: int) -> tuple[Weights, F64]:
     """The integers and the scale of each channel along `axis`; raises `Gap` unless they fit int8 with zero point 0."""
     if isinstance(value, Const) and value.data.dtype.kind == "f":
         raise Gap("its weights are float", _FLOAT_WEIGHTS)
@@ -144,7 +146,8 @@ def _weights(value: Value, axis: int) -> tuple[npt.NDArray[np.int64], F64]:
         along = [1] * value.data.ndim
         along[axis] = -1
         zero = zero.reshape(along)
-    shifted = value.data.astype(np.int64) - zero
+    b.account(2 * value.data.nbytes)
+    shifted = value.data.astype(np.int16) - np.clip(zero, -1024, 1024).astype(np.int16)
     if np.any((shifted < -128) | (shifted > 127)):
         raise Gap(
             f"its weights have zero point {int(np.ravel(value.zero)[0])} and do not fit int8 without it", _SYMMETRIC
@@ -173,7 +176,7 @@ def _bias(value: Value | None, shape: Shape, axis: int, unit: F64) -> F64:
 def _conv(ctx: Context, node: Node, args: Args) -> Value:
     x_value = operand(args, 0)
     x_shape = shape_of(x_value)
-    weights, scale = _weights(operand(args, 1), 0)
+    weights, scale = _weights(ctx.b, operand(args, 1), 0)
     rank = len(x_shape)
     if rank not in (3, 4) or weights.ndim != rank:
         raise Gap(f"{rank - 2}-dimensional convolution; only one and two dimensions are supported")
@@ -207,7 +210,7 @@ def _conv(ctx: Context, node: Node, args: Args) -> Value:
     )
 
 
-def _matmul_of(x: Linear8, x_shape: Shape, weights: Array, scale: F64, bias: F64, shape: Shape, what: str) -> Linear:
+def _matmul_of(x: Linear8, x_shape: Shape, weights: Weights, scale: F64, bias: F64, shape: Shape, what: str) -> Linear:
     """x [..., K] times weights [OC, K]: fully connected for one row, else a 1x1 convolution over the rows."""
     window: Window | None = None
     if math.prod(x_shape[:-1]) != 1:
@@ -236,7 +239,7 @@ def _matmul(ctx: Context, node: Node, args: Args) -> Value:
     x_shape, w_shape = shape_of(a), shape_of(w)
     if len(w_shape) < 2 or math.prod(w_shape[:-2]) != 1 or not x_shape or x_shape[-1] != w_shape[-2]:
         raise Gap(f"shapes {list(x_shape)} and {list(w_shape)}; the second must be one matrix that fits the first")
-    weights, scale = _weights(w, len(w_shape) - 1)
+    weights, scale = _weights(ctx.b, w, len(w_shape) - 1)
     weights = weights.reshape(w_shape[-2:]).T
     x = _real(ctx.b, a, "its first operand")
     shape = (*x_shape[:-1], w_shape[-1])
@@ -248,7 +251,7 @@ def _matmul_left(ctx: Context, w: QuantConst, x_value: Value) -> Value:
     x_shape = shape_of(x_value)
     if len(w.shape) != 2 or len(x_shape) < 2 or x_shape[-2] != w.shape[1] or math.prod(x_shape) != w.shape[1]:
         raise Gap(f"a constant {list(w.shape)} times an activation {list(x_shape)}; only a single column is supported")
-    weights, scale = _weights(w, 0)
+    weights, scale = _weights(ctx.b, w, 0)
     x = _real(ctx.b, x_value, "its second operand")
     flat = (1, w.shape[1])
     shape = (*x_shape[:-2], w.shape[0], 1)
@@ -270,7 +273,7 @@ def _gemm(ctx: Context, node: Node, args: Args) -> Value:
         if 1 not in x_shape:
             raise Gap("transA of a matrix", "transpose the value before it is quantized")
         x_shape = x_shape[::-1]
-    weights, scale = _weights(w, 0 if transposed else 1)
+    weights, scale = _weights(ctx.b, w, 0 if transposed else 1)
     weights = weights if transposed else weights.T
     if weights.shape[1] != x_shape[1]:
         raise Gap(f"shapes {list(x_shape)} and {list(w_shape)} do not fit each other")
@@ -318,7 +321,7 @@ def channel_affine(ctx: Context, x: Value, gain: F64, offset: F64, axis: int, wh
         what=what,
         x=linear,
         x_shape=shape,
-        weights=(np.sign(gain).astype(np.int64) * _UNIT).reshape(-1, 1, 1, 1),
+        weights=(np.sign(gain).astype(np.int16) * _UNIT).reshape(-1, 1, 1, 1),
         scale=scale,
         bias=offset,
         channel_axis=axis,

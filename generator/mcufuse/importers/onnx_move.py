@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -153,11 +154,11 @@ def _gather(ctx: Context, node: Node, args: Args) -> Value:
     indices = required_array(args, 1)
     axis = resolve_axis(node.integer("axis", 0), len(shape))
     flat = [int(i) + (shape[axis] if i < 0 else 0) for i in integers(indices)]
+    if not flat or not all(0 <= i < shape[axis] for i in flat):
+        raise Gap(f"its indices are empty or leave axis {axis} of {list(shape)}")
     step = flat[1] - flat[0] if len(flat) > 1 else 1
-    if not flat or step < 1 or flat != list(range(flat[0], flat[-1] + 1, step)) or indices.ndim > 1:
+    if step < 1 or indices.ndim > 1 or any(b - a != step for a, b in pairwise(flat)):
         raise Gap("its indices are not evenly spaced, ascending constants")
-    if not 0 <= flat[0] <= flat[-1] < shape[axis]:
-        raise Gap(f"its indices leave axis {axis} of {list(shape)}")
     piece = _sliced(ctx, value, {axis: (flat[0], len(flat), step)})
     if indices.ndim == 1:
         return piece
