@@ -25,9 +25,10 @@ import numpy as np
 import numpy.typing as npt
 
 __all__ = [
-    "Add", "AvgPool2D", "Clamp", "Concat", "Conv2D", "DType", "Dequantize", "DepthwiseConv2D", "FullyConnected",
-    "Graph", "Lut", "MaxPool2D", "Mean", "Mul", "Op", "PRelu", "Pad", "Padding", "Quant", "Quantize", "Requant",
-    "Reshape", "ResizeNearest", "Rounding", "S8_MAX", "S8_MIN", "Slice", "Softmax", "Tensor", "Transpose",
+    "Add", "AvgPool2D", "Bottleneck", "Clamp", "Concat", "Conv2D", "DType", "Dequantize", "DepthwiseConv2D",
+    "FullyConnected", "Graph", "Lut", "MaxPool2D", "Mean", "Mul", "Op", "PRelu", "Pad", "Padding", "Quant",
+    "Quantize", "Requant", "Reshape", "ResizeNearest", "Rounding", "S8_MAX", "S8_MIN", "Slice", "Softmax", "Tensor",
+    "Transpose",
 ]  # fmt: skip
 
 S8_MIN, S8_MAX = -128, 127
@@ -198,6 +199,20 @@ class DepthwiseConv2D(Op):
     out_zero: int = 0
     requant: Requant
     clamp: Clamp = Clamp()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bottleneck(Op):
+    """inputs: x [1,H,W,IC] s8, then weights and bias of `expand`, of `depthwise`, of `project`. Output: `project`'s.
+
+    The three operators one after the other, computed in `strips` vertical strips without keeping the expanded map.
+    `expand` and `project` are 1x1 convolutions; the operators' own names of operands mean nothing here.
+    """
+
+    expand: Conv2D
+    depthwise: DepthwiseConv2D
+    project: Conv2D
+    strips: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from typing import Any
 from ..ir import Op
 from .add import AddKernel
 from .base import Kernel
+from .bottleneck import BottleneckKernel
 from .concat import ConcatKernel
 from .conv2d import Conv2DKernel
 from .depthwise_conv2d import DepthwiseConv2DKernel
@@ -31,6 +32,7 @@ __all__ = ["KERNELS", "kernel_of"]
 _TABLE: tuple[Kernel[Any], ...] = (
     Conv2DKernel(),
     DepthwiseConv2DKernel(),
+    BottleneckKernel(),
     FullyConnectedKernel(),
     AddKernel(),
     ConcatKernel(),
