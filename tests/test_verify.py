@@ -14,7 +14,7 @@ import pytest
 
 from mcufuse.importers import load_model
 from mcufuse.importers.tflite import import_tflite
-from mcufuse.ir import Clamp, Conv2D, DType, Graph, Op, Padding, Requant, Rounding, Tensor
+from mcufuse.ir import Bottleneck, Clamp, Conv2D, DepthwiseConv2D, DType, Graph, Op, Padding, Requant, Rounding, Tensor
 from mcufuse.verify import BrokenGraph, verify
 from tflite_cases import CASES
 
@@ -122,6 +122,41 @@ def test_damaged_graphs(kws: Graph, damage: Callable[[Graph], Graph], says: str)
     assert says in broken(damage(kws))
 
 
+BOTTLENECK_DAMAGE: list[tuple[dict[str, Any], str]] = [
+    ({}, ""),
+    ({"strips": 0}, "0 strips"),
+    ({"strips": 6}, "6 strips of 5 columns"),
+    ({"inputs": 5}, "6 operands"),
+    ({"expand": {"in_zero": 300}}, "expand: in_zero 300"),
+    ({"expand": {"stride": (2, 2)}}, "expand: the output is"),
+    ({"depthwise": {"padding": Padding()}}, "depthwise: the output is"),
+    ({"project": {"clamp": Clamp(4, 3)}}, "project: clamp"),
+]
+
+
+@pytest.mark.parametrize(("changes", "says"), BOTTLENECK_DAMAGE)
+def test_bottlenecks(kws: Graph, changes: dict[str, Any], says: str) -> None:
+    """Made of three neighbours of kws: 1x1, depthwise, 1x1."""
+    expand, depthwise, project = kws.ops[2:5]
+    assert isinstance(expand, Conv2D)
+    assert isinstance(depthwise, DepthwiseConv2D)
+    assert isinstance(project, Conv2D)
+    parts: dict[str, Any] = {"expand": expand, "depthwise": depthwise, "project": project}
+    inputs = (*expand.inputs, *depthwise.inputs[1:], *project.inputs[1:])
+    for name, change in changes.items():
+        if name in parts:
+            parts[name] = replace(parts[name], **change)
+    op = Bottleneck(
+        name="bottleneck", inputs=inputs[: len(inputs) - changes.get("inputs", 0) // 5], output=project.output,
+        strips=changes.get("strips", 1), **parts,
+    )  # fmt: skip
+    graph = kws.with_(ops=(*kws.ops[:2], op, *kws.ops[5:]))
+    if says:
+        assert says in broken(graph)
+    else:
+        verify(graph)
+
+
 def test_all_violations_are_listed(kws: Graph) -> None:
     twice = with_op(with_op(kws, 0, in_zero=200), 1, clamp=Clamp(3, 2))
     with pytest.raises(BrokenGraph) as caught:
@@ -153,6 +188,7 @@ def _worse(value: Any) -> list[Any]:
     return [1 << 20]
 
 
+# What the name, the number format or the meaning of a scale may be is not for the verifier to say.
 SETTLED = {"name", "inputs", "output", "origin", "left_shift", "scale", "out_inverse"}
 
 

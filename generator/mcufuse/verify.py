@@ -19,6 +19,7 @@ from .ir import (
     S8_MIN,
     Add,
     AvgPool2D,
+    Bottleneck,
     Clamp,
     Concat,
     Conv2D,
@@ -136,16 +137,21 @@ def _operator(op: Op, graph: Graph) -> Found:
     elif args[0].dtype not in dtypes or out.dtype not in dtypes:
         yield f"{args[0].dtype.value} to {out.dtype.value}"
     else:
-        clamp = getattr(op, "clamp", None)
-        if isinstance(clamp, Clamp) and not S8_MIN <= clamp.lo <= clamp.hi <= S8_MAX:
-            yield f"clamp {clamp}"
-        for field in ("in_zero", "out_zero", "lhs_zero", "rhs_zero", "alpha_zero"):
-            if not S8_MIN <= getattr(op, field, 0) <= S8_MAX:
-                yield f"{field} {getattr(op, field)}"
+        yield from _ranges(op)
         try:
             yield from list(check(op, args, out))
         except (ValueError, TypeError, IndexError) as error:  # a tuple of the wrong length
             yield f"malformed: {error}"
+
+
+def _ranges(op: Op) -> Found:
+    """Clamps and zero points, which many operators have."""
+    clamp = getattr(op, "clamp", None)
+    if isinstance(clamp, Clamp) and not S8_MIN <= clamp.lo <= clamp.hi <= S8_MAX:
+        yield f"clamp {clamp}"
+    for field in ("in_zero", "out_zero", "lhs_zero", "rhs_zero", "alpha_zero"):
+        if not S8_MIN <= getattr(op, field, 0) <= S8_MAX:
+            yield f"{field} {getattr(op, field)}"
 
 
 def _requant(requant: Requant, lengths: tuple[int, ...], what: str = "requant") -> Found:
@@ -212,6 +218,31 @@ def _depthwise(op: DepthwiseConv2D, args: list[Tensor], out: Tensor) -> Found:
     yield from _same(x.hwc[2] * op.multiplier, channels, "input channels times multiplier")
     size = _window(x.hwc, (kernel[0], kernel[1]), op.stride, op.dilation, op.padding)
     yield from _same(out.hwc, (*size, channels), "the output")
+
+
+def _bottleneck(op: Bottleneck, args: list[Tensor], out: Tensor) -> Found:
+    """Each of the three operators against its part of the operands, with the maps between them made up."""
+    x, e_weights, e_bias, d_weights, d_bias, p_weights, p_bias = args
+    height, width, _ = x.hwc
+    expanded = Tensor("expanded map", (1, height, width, e_bias.elements), DType.S8)
+    narrow = Tensor("depthwise map", (1, *out.hwc[:2], d_bias.elements), DType.S8)
+    yield from (f"expand: {text}" for text in _conv2d(op.expand, [x, e_weights, e_bias], expanded))
+    yield from (f"depthwise: {text}" for text in _depthwise(op.depthwise, [expanded, d_weights, d_bias], narrow))
+    yield from (f"project: {text}" for text in _conv2d(op.project, [narrow, p_weights, p_bias], out))
+    for name, part in (("expand", op.expand), ("depthwise", op.depthwise), ("project", op.project)):
+        yield from (f"{name}: {text}" for text in _ranges(part))
+    for name, conv in (("expand", op.expand), ("project", op.project)):
+        if conv.stride != (1, 1) or conv.padding != Padding() or conv.groups != 1:
+            yield f"{name} is not a plain 1x1 convolution"
+    if e_weights.shape[1:3] != (1, 1) or p_weights.shape[1:3] != (1, 1):
+        yield "expand or project is not 1x1"
+    yield from _same(op.depthwise.multiplier, 1, "the multiplier")
+    extents = [(k - 1) * d + 1 for k, d in zip(d_weights.shape[:2], op.depthwise.dilation, strict=True)]
+    p = op.depthwise.padding
+    if max(p.top, p.bottom) >= extents[0] or max(p.left, p.right) >= extents[1]:
+        yield f"padding {p} holds a whole window of {extents}"
+    if not 1 <= op.strips <= out.hwc[1]:
+        yield f"{op.strips} strips of {out.hwc[1]} columns"
 
 
 def _fully_connected(op: FullyConnected, args: list[Tensor], out: Tensor) -> Found:
@@ -298,6 +329,8 @@ def _prelu(op: PRelu, args: list[Tensor], out: Tensor) -> Found:
 
 def _softmax(op: Softmax, args: list[Tensor], out: Tensor) -> Found:
     yield from _same(out.shape, args[0].shape, "the output's shape")
+    if not 1 << 8 <= op.out_inverse <= 1 << 24:
+        yield f"out_inverse {op.out_inverse}"
     if len(op.exponents) != 256 or not all(0 <= e < 1 << 31 for e in op.exponents):
         yield f"{len(op.exponents)} exponents in [{min(op.exponents, default=0)}, {max(op.exponents, default=0)}]"
 
@@ -373,6 +406,7 @@ _MOVED = tuple(DType)
 _CHECKS: dict[type[Op], tuple[Callable[..., Found], int, tuple[DType, ...]]] = {
     Conv2D: (_conv2d, 3, _S8),
     DepthwiseConv2D: (_depthwise, 3, _S8),
+    Bottleneck: (_bottleneck, 7, _S8),
     FullyConnected: (_fully_connected, 3, _S8),
     MaxPool2D: (_pool, 1, _S8),
     AvgPool2D: (_pool, 1, _S8),
