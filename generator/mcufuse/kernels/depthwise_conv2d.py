@@ -14,6 +14,7 @@ from ..ir import DepthwiseConv2D, Graph
 from ..target import Isa
 from .base import Array, CArray, CStruct, CValue, Kernel, LowerContext, Lowered, Refusal, RowPlan, Window
 from .conv2d import finish, padded_input, raw_range, too_large, window_rows
+from .depthwise_columns import lower_columns
 from .mve import vector_plan, vector_table
 from .requant import Mode, RequantPlan, plan_requant
 
@@ -240,6 +241,7 @@ class DepthwiseConv2DKernel(Kernel[DepthwiseConv2D]):
             ways.append(_lower_dsp(op, flat, (in_h, in_w, in_c, out_w), rows, plan))
         if context.core.isa is Isa.MVE:
             ways.append(_lower_mve(base, op, flat, plan))
+            ways.append(lower_columns(op, weights, in_w, out_w, rows, plan))
         return ways
 
     def macs(self, op: DepthwiseConv2D, graph: Graph) -> int:
