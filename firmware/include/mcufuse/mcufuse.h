@@ -37,18 +37,18 @@ struct mcufuse_tensor {
 	const char *name;
 	enum mcufuse_dtype dtype;
 	uint8_t rank;
-	uint16_t shape[4];   /**< @c rank entries, batch dimension left out, NHWC order */
-	uint32_t offset;     /**< bytes from the start of the arena; unused when fed by rows */
-	uint32_t bytes;      /**< size of the whole tensor */
-	float scale;         /**< 1 for float tensors */
-	int32_t zero_point;  /**< 0 for float tensors */
+	uint16_t shape[4];  /**< @c rank entries, batch dimension left out, NHWC order */
+	uint32_t offset;    /**< bytes from the start of the arena; unused when fed by rows */
+	uint32_t bytes;     /**< size of the whole tensor */
+	float scale;        /**< 1 for float tensors */
+	int32_t zero_point; /**< 0 for float tensors */
 };
 
 /** One entry of the schedule: a step, or a stage of steps that run row by row. */
 struct mcufuse_step {
 	const char *name;
 	void (*run)(void); /**< NULL for the stage that @c feed_row runs */
-	uint32_t macs; /**< multiply-accumulates of one inference (of a whole window) */
+	uint32_t macs;     /**< multiply-accumulates of one inference (of a whole window) */
 };
 
 /** A generated network. All members are constant; the arena is the only memory it writes. */
@@ -62,9 +62,10 @@ struct mcufuse_model {
 	uint16_t n_inputs;
 	uint16_t n_outputs;
 	uint16_t n_steps;
-	uint16_t input_rows;  /**< rows of input 0 when the caller feeds rows, else 0 */
-	uint16_t hop_rows;    /**< rows to feed for the next inference; @c input_rows if windows share nothing */
-	uint32_t row_bytes;   /**< bytes of one such row */
+	uint16_t input_rows; /**< rows of input 0 when the caller feeds rows, else 0 */
+	uint16_t
+		hop_rows; /**< rows to feed for the next inference; @c input_rows if windows share nothing */
+	uint32_t row_bytes; /**< bytes of one such row */
 	/** Rows mode: consumes one row. NULL when the input is resident. */
 	void (*feed_row)(const void *row);
 	/** Rows mode: forgets the rows fed so far. NULL when the input is resident. */

@@ -90,7 +90,7 @@ def _explain(watch: BuildWatch, build: BuildDir, code: int) -> None:
 
 
 def check_build(build: BuildDir) -> str:
-    """Checks the image of `build` against plan, YAML and itself; returns the report. Raises `UserError` for a breach."""
+    """Checks the image of `build` against plan, YAML and itself; returns the report or raises `UserError`."""
     image = read_image(build.require_elf())
     check_overlaps(image)
     networks = linked_networks(build, image)

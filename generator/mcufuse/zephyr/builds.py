@@ -104,7 +104,7 @@ def west_config(key: str) -> str:
 
 
 def default_build_dir(given: Path | None, board: str, source: Path | None) -> BuildDir:
-    """The directory that `west build` would use: -d, else build.dir-fmt, else the current one if it is one, else build."""
+    """The directory that `west build` would use: -d, build.dir-fmt, the current one if it is one, or build."""
     if given is not None:
         return BuildDir(given.absolute())
     pattern = west_config("build.dir-fmt") or "build"
