@@ -25,4 +25,4 @@ def test_cores(core: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("core", [core.name for core in CORES])
 @pytest.mark.parametrize("kind", MAKERS)
 def test_more(kind: str, core: str, opt: str, tmp_path: Path) -> None:
-    check_on_target(cases_of(kind, 4, 10), core, tmp_path, opt)
+    check_on_target(cases_of(kind, 4, 6), core, tmp_path, opt)

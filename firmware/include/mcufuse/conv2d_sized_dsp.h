@@ -28,7 +28,7 @@ struct mf_conv2d_sized_dsp_cfg {
 struct mf_conv2d_sized_dsp_data {
 	struct mf_conv2d_sized_data shape; /**< its weights are not used */
 	const int32_t *weights;            /**< in the order of dot_dsp.h, blocks of 4 channels */
-	bool direct; /**< 1x1 without padding: rows are read where they are */
+	bool direct;                       /**< 1x1 without padding: rows are read where they are */
 };
 
 /** @brief Widen the windows of @p np pixels from pixel @p x on. */
