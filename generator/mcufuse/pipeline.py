@@ -15,7 +15,7 @@ Every part is a pure function of its arguments: the same input gives the same by
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ from .lowering import lower_graph
 from .objective import BALANCED, Objective, objective_of
 from .oracle import evaluate
 from .passes import PASSES
+from .passes.strips import Planner, apply_strips
 from .plan.arena import ArenaPlan, plan_arena
 from .plan.check import check_plan, check_sliding
 from .plan.order import candidate_orders
@@ -44,7 +45,7 @@ from .summary import summarize
 from .target import Core
 from .verify import verify
 
-__all__ = ["Compiled", "compile_graph", "compile_network", "import_network", "simplify"]
+__all__ = ["Compiled", "best_order", "compile_graph", "compile_network", "import_network", "simplify"]
 
 Array = npt.NDArray[Any]
 Progress = Callable[[str], object]
@@ -114,8 +115,15 @@ def compile_graph(
     hop: Hop | None = None,
     arena_group: str | None = None,
     objective: Objective = BALANCED,
+    strips: int | None = None,
 ) -> Compiled:
-    """Lowers, plans, checks and emits a simplified graph; `hop` rows from one window of a fed input to the next."""
+    """Lowers, plans, checks and emits a simplified graph; `hop` rows from one window of a fed input to the next.
+
+    With `strips`, bottlenecks whose line buffers decide the arena are cut into that many vertical strips.
+    """
+    if strips is not None:
+        graph = apply_strips(graph, strips, _planner(core, fed_rows, objective))
+        verify(graph)
     lowered, macs = lower_graph(graph, core, scratch_limit=objective.scratch_limit)
     sliding = None
     if hop is not None:
@@ -125,7 +133,7 @@ def compile_graph(
         check_sliding(graph, steps, plan, sliding)
         steps = (*sliding.steps, *steps[len(sliding.steps) :])
     else:
-        graph, steps, plan = _best_order(graph, lowered, macs, fed_rows, objective.ram_allowance)
+        graph, steps, plan = best_order(graph, lowered, macs, fed_rows, objective.ram_allowance)
         check_plan(graph, steps, plan)
     options = EmitOptions(provenance.sha256, provenance.source, __version__, arena_group, objective.least_to_share)
     text = emit_network(name, graph, steps, plan, options, sliding)
@@ -146,7 +154,17 @@ def _hop(config: Config) -> Hop | None:
     return Hop(config.input.hop, config.place("input.hop"))
 
 
-def _best_order(
+def _planner(core: Core, fed_rows: bool, objective: Objective) -> Planner:
+    """Plans for the least memory."""
+
+    def plan(graph: Graph) -> tuple[Sequence[Step], ArenaPlan]:
+        lowered, macs = lower_graph(graph, core, scratch_limit=objective.scratch_limit)
+        return best_order(graph, lowered, macs, fed_rows, 1.0)[1:]
+
+    return plan
+
+
+def best_order(
     graph: Graph, lowered: Mapping[str, Lowered], macs: Mapping[str, int], fed_rows: bool, allowance: float
 ) -> tuple[Graph, tuple[Step, ...], ArenaPlan]:
     """Plans every order worth it; the least arena wins, the model's own order among equals."""
@@ -178,6 +196,7 @@ def compile_network(
         hop=_hop(config),
         arena_group=config.arena_group,
         objective=objective_of(config),
+        strips=config.plan.strips,
     )
     sources = [config.model] + ([config.path] if config.path != config.model else [])
     return Compiled(compiled.graph, compiled.steps, compiled.plan, compiled.files, compiled.report, sources, dumps)

@@ -9,6 +9,7 @@ from typing import Any
 
 from .emit.names import step_names, tensor_names
 from .ir import Graph, Tensor
+from .kernels import KERNELS
 from .kernels.base import CArray
 from .plan.arena import ArenaPlan
 from .schedule import Step
@@ -39,6 +40,7 @@ def summarize(
         "code_bytes": None,  # after a link
         "weights_bytes": _weights_bytes(steps),
         "macs": sum(step.macs for step in steps),
+        "recomputed_macs": sum(_recomputed(step, graph) for step in steps),
         "steps": _steps(names, steps, plan),
         "buffers": _buffers(graph, names, steps, plan),
         "inputs": [_tensor(graph.tensors[t]) for t in graph.inputs],
@@ -54,6 +56,11 @@ def summarize(
 def _state_bytes(plan: ArenaPlan) -> int:
     """The tick counters of the largest streamed stage (2 bytes a step); buffers of state lie in the arena."""
     return max((2 * (c.last - c.first + 1) for c in plan.stages if c.last > c.first), default=0)
+
+
+def _recomputed(step: Step, graph: Graph) -> int:
+    kernel = KERNELS.get(type(step.op))
+    return kernel.recomputed_macs(step.op, graph) if kernel else 0
 
 
 def _weights_bytes(steps: Sequence[Step]) -> int:

@@ -194,3 +194,7 @@ class Kernel(ABC, Generic[O]):
     def macs(self, op: O, graph: Graph) -> int:
         """Multiply-accumulates of one inference, padding included as the field counts them; 0 for others."""
         return 0
+
+    def recomputed_macs(self, op: O, graph: Graph) -> int:
+        """Those of `macs` that repeat others to save memory."""
+        return 0
