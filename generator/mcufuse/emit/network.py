@@ -364,7 +364,8 @@ class _Emitter:
             rows = "".join(self.tensor_text(names.get(t, t), self.graph.tensors[t], root[t]) for t in tensors)
             self.put(f"static const struct mcufuse_tensor {self.net}_{what}[] = {{\n{rows}}};\n")
         table = "".join(f'\t{{"{display}", {function}, {macs}}},\n' for display, function, macs in entries)
-        self.put(f"static const struct mcufuse_step {self.net}_steps[] = {{\n{table}}};\n")
+        if entries:
+            self.put(f"static const struct mcufuse_step {self.net}_steps[] = {{\n{table}}};\n")
         first = self.graph.tensors[self.graph.inputs[0]]
         rows_fields = (
             f"\t.input_rows = {first.hwc[0]},\n"
@@ -377,7 +378,7 @@ class _Emitter:
         self.put(
             f"const struct mcufuse_model {self.net}_model = {{\n"
             f'\t.name = "{self.net}",\n\t.arena = {self.net}_arena,\n\t.arena_bytes = {self.net.upper()}_ARENA_BYTES,\n'
-            f"\t.inputs = {self.net}_inputs,\n\t.outputs = {self.net}_outputs,\n\t.steps = {self.net}_steps,\n"
+            f"\t.inputs = {self.net}_inputs,\n\t.outputs = {self.net}_outputs,\n\t.steps = {f'{self.net}_steps' if entries else 'NULL'},\n"
             f"\t.n_inputs = {len(self.graph.inputs)},\n\t.n_outputs = {len(self.graph.outputs)},\n"
             f"\t.n_steps = {len(entries)},\n{rows_fields}\t.hash = {{{digest}}},\n}};\n"
         )

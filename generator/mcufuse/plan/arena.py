@@ -137,7 +137,7 @@ def _moved(candidate: StageCandidate, by: int) -> StageCandidate:
 def _buffers(graph: Graph, steps: Sequence[Step], stager: Stager, chosen: Sequence[StageCandidate]) -> list[Buffer]:
     """All buffers of a choice of stages, not yet placed."""
     stage_of = {k: s for s, c in enumerate(chosen) for k in range(c.first, c.last + 1)}
-    end = len(chosen) - 1
+    end = max(0, len(chosen) - 1)  # 0 also when no step is left
     buffers: list[Buffer] = []
     heights = {step.storage: (step.out_height, step.out_row_bytes) for step in steps}
     in_rings = {name for c in chosen for r in c.rings for name in (r.storage, *r.aliases)}
