@@ -19,9 +19,9 @@ import numpy as np
 REPO = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPO / "tests"))
 
-from mcufuse.config import Config, load_config  # noqa: E402
+from mcufuse.config import load_config  # noqa: E402
 from mcufuse.output import depfile_text, write_files  # noqa: E402
-from mcufuse.pipeline import compile_network, import_network, simplify  # noqa: E402
+from mcufuse.pipeline import compile_network  # noqa: E402
 from mcufuse.target import Core  # noqa: E402
 from mcufuse.testcases import make_cases  # noqa: E402
 from mcufuse.vectors import emit_vectors_c  # noqa: E402
@@ -29,8 +29,6 @@ from mcufuse.zephyr.dotconfig import core_from_dotconfig  # noqa: E402
 from tflite_cases import CASES  # noqa: E402
 
 VECTORS = 6
-ATTEMPTS = 50
-OPERATORS = [name for name in CASES if name not in {"reshape", "squeeze", "expand-dims"}]  # those never compute
 LICENCE = "/*\n * Copyright (c) 2026 The mcufuse authors\n * SPDX-License-Identifier: Apache-2.0\n */\n"
 
 
@@ -39,22 +37,12 @@ def identifier(operator: str) -> str:
     return "op_" + operator.replace("-", "_")
 
 
-def model_config(operator: str, number: int, folder: Path) -> Config:
-    """A random model of `operator` of which something is left to compute: a reshape alone, say, would vanish."""
+def model_files(operator: str, number: int, core: Core, folder: Path) -> dict[str, str]:
+    """The C files of one random model of `operator`; of a reshape, say, nothing but a name is left."""
     name = f"{identifier(operator)}_{number}"
     path = folder / f"{name}.tflite"
-    for attempt in range(ATTEMPTS):
-        path.write_bytes(CASES[operator](np.random.default_rng((number, attempt, *operator.encode()))).data)
-        config = replace(load_config(path), name=name, arena_group="operators")
-        if simplify(import_network(config))[0].ops:
-            return config
-    raise SystemExit(f"{operator}: nothing is left of it in {ATTEMPTS} random models")
-
-
-def model_files(operator: str, number: int, core: Core, folder: Path) -> dict[str, str]:
-    """The C files of one random model of `operator`."""
-    config = model_config(operator, number, folder)
-    name = config.name
+    path.write_bytes(CASES[operator](np.random.default_rng((number, *operator.encode()))).data)
+    config = replace(load_config(path), name=name, arena_group="operators")
     compiled = compile_network(config, core=core)
     source, header = emit_vectors_c(name, make_cases(config, compiled, VECTORS))
     return dict(compiled.files) | {f"{name}_vectors.c": source, f"{name}_vectors.h": header}
@@ -89,14 +77,14 @@ def main() -> None:
     parser.add_argument("--dotconfig", type=Path, help="Zephyr's .config")
     args = parser.parse_args()
     if args.list:
-        print("\n".join(identifier(operator) for operator in OPERATORS))
+        print("\n".join(identifier(operator) for operator in CASES))
         return
     core = core_from_dotconfig(args.dotconfig)
-    for operator in OPERATORS:
+    for operator in CASES:
         write_files(args.output, operator_files(operator, args.models, core))
     ours = {"mcufuse", "tflite_cases", "tflite_builder"}
     sources = [Path(m.__file__) for n, m in list(sys.modules.items()) if n.split(".")[0] in ours and m.__file__]
-    target = args.output / f"{identifier(OPERATORS[0])}.c"
+    target = args.output / f"{identifier(next(iter(CASES)))}.c"
     write_files(args.output, {"operators.d": depfile_text(target, sources)})
 
 

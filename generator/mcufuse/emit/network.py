@@ -378,7 +378,8 @@ class _Emitter:
         self.put(
             f"const struct mcufuse_model {self.net}_model = {{\n"
             f'\t.name = "{self.net}",\n\t.arena = {self.net}_arena,\n\t.arena_bytes = {self.net.upper()}_ARENA_BYTES,\n'
-            f"\t.inputs = {self.net}_inputs,\n\t.outputs = {self.net}_outputs,\n\t.steps = {f'{self.net}_steps' if entries else 'NULL'},\n"
+            f"\t.inputs = {self.net}_inputs,\n\t.outputs = {self.net}_outputs,\n"
+            f"\t.steps = {f'{self.net}_steps' if entries else 'NULL'},\n"
             f"\t.n_inputs = {len(self.graph.inputs)},\n\t.n_outputs = {len(self.graph.outputs)},\n"
             f"\t.n_steps = {len(entries)},\n{rows_fields}\t.hash = {{{digest}}},\n}};\n"
         )
