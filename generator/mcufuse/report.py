@@ -18,7 +18,10 @@ from typing import Any, TextIO
 from .errors import UserError
 from .units import format_count
 
-__all__ = ["Block", "Table", "lay_out", "load_report", "memory_map", "render_plain", "show_blocks", "show_report"]
+__all__ = [
+    "Block", "Report", "Table", "lay_out", "load_report", "marked_buffers", "memory_map", "render_plain", "show_blocks",
+    "show_report",
+]  # fmt: skip
 
 SCHEMA_VERSION = 1
 
@@ -207,6 +210,11 @@ def _arena_picture(report: Report) -> Block:
 
 def _ordered(report: Report) -> list[Mapping[str, Any]]:
     return sorted(report.get("buffers") or (), key=lambda b: (b["first"], b["offset"], -b["size"]))
+
+
+def marked_buffers(report: Report) -> list[tuple[str, Mapping[str, Any]]]:
+    """The buffers in the order of the table, each with its letter."""
+    return [(_mark(i), buffer) for i, buffer in enumerate(_ordered(report))]
 
 
 def _mark(index: int) -> str:

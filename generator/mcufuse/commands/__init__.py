@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from . import bench, check, doctor, report, run, version
+from . import bench, check, doctor, explore, report, run, version
 from . import compile as compile_command
 from .base import Command
 
@@ -16,6 +16,7 @@ COMMANDS: tuple[Command, ...] = (
     report.COMMAND,
     check.COMMAND,
     bench.COMMAND,
+    explore.COMMAND,
     doctor.COMMAND,
     version.COMMAND,
 )

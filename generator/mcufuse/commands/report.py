@@ -23,6 +23,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="directory or report.json of `mcufuse compile`, or a configuration",
     )
     add_core(parser)
+    parser.add_argument("--html", metavar="FILE", type=Path, help="also write a page with the arena in time as a drawing")
     add_json(parser)
     add_quiet(parser)
 
@@ -47,6 +48,11 @@ def _run(args: argparse.Namespace) -> int:
     from ..report import show_report
 
     report = _load(args)
+    if args.html:
+        from ..htmlreport import report_page
+        from ..output import write_files
+
+        write_files(args.html.absolute().parent, {args.html.name: report_page(report)})
     if args.json:
         print_json(report)
     else:
@@ -58,7 +64,7 @@ COMMAND = Command(
     name="report",
     summary="show what a network takes: memory, steps, buffers",
     description="Shows the report of a compiled network, or compiles a configuration in memory and shows its report.",
-    example="example: mcufuse report build/kws",
+    example="example: mcufuse report build/kws --html kws.html",
     add_arguments=_add_arguments,
     run=_run,
 )
