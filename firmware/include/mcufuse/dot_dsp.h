@@ -90,11 +90,6 @@ MF_INLINE const uint32_t *mf_dot_dsp_walk(const struct mf_dot_dsp_cfg *cfg,
 			for (int k = 0; k < unroll; k += 2) {
 				MF_STEP2_1X4(acc, x, w);
 			}
-		} else if (MF_HAS_STEPS && cfg->raw && np == 1 && pairs == 4) {
-			MF_UNROLL
-			for (int k = 0; k < unroll; k++) {
-				MF_STEP_1X8(acc, x, w);
-			}
 		} else {
 			MF_UNROLL
 			for (int k = 0; k < unroll; k++) {
@@ -128,24 +123,30 @@ MF_INLINE void mf_dot_dsp_store(const struct mf_dot_dsp_cfg *cfg, const struct m
 	}
 }
 
-/** @brief @p np pixels times @p nb channels; returns the next weights. */
-MF_INLINE const uint32_t *mf_dot_dsp_block(const struct mf_dot_dsp_cfg *cfg, const uint32_t *x,
-					   const uint32_t *w, const int32_t *entry, int8_t *out,
-					   int np, int nb)
+/** @brief Where the sums of @p nb channels start. */
+MF_INLINE void mf_dot_dsp_start(const struct mf_dot_dsp_cfg *cfg, const int32_t *entry,
+				uint32_t acc[2][MF_DOT_DSP_CHANNELS], int np, int nb)
+{
+	const int words = mf_requant_words(cfg->rq.mode);
+
+	MF_UNROLL
+	for (int j = 0; j < (nb + 1) / 2 * 2; j++) {
+		const int source = cfg->raw || j == nb ? j & ~1 : j;
+
+		MF_UNROLL
+		for (int p = 0; p < np; p++) {
+			acc[p][j] = (uint32_t)mf_requant_start(&cfg->rq, entry + source * words);
+		}
+	}
+}
+
+/** @brief Requantize and store the sums of @p nb channels. */
+MF_INLINE void mf_dot_dsp_finish(const struct mf_dot_dsp_cfg *cfg, const int32_t *entry,
+				 uint32_t acc[2][MF_DOT_DSP_CHANNELS], int8_t *out, int np, int nb)
 {
 	const struct mf_requant_cfg rq = cfg->rq;
 	const int words = mf_requant_words(rq.mode);
-	const int pairs = (nb + 1) / 2;
-	uint32_t acc[2][MF_DOT_DSP_CHANNELS];
 
-	MF_UNROLL
-	for (int j = 0; j < 2 * pairs; j++) {
-		const int source = cfg->raw || j == nb ? j & ~1 : j;
-
-		acc[0][j] = (uint32_t)mf_requant_start(&rq, entry + source * words);
-		acc[1][j] = acc[0][j];
-	}
-	w = mf_dot_dsp_walk(cfg, acc, x, w, np, pairs);
 	MF_UNROLL
 	for (int j = 0; j < nb; j++) {
 		int32_t sum[2];
@@ -160,6 +161,18 @@ MF_INLINE const uint32_t *mf_dot_dsp_block(const struct mf_dot_dsp_cfg *cfg, con
 		}
 		mf_dot_dsp_store(cfg, &rq, entry + j * words, out + j, sum[0], sum[np - 1], np);
 	}
+}
+
+/** @brief @p np pixels times @p nb channels; returns the next weights. */
+MF_INLINE const uint32_t *mf_dot_dsp_block(const struct mf_dot_dsp_cfg *cfg, const uint32_t *x,
+					   const uint32_t *w, const int32_t *entry, int8_t *out,
+					   int np, int nb)
+{
+	uint32_t acc[2][MF_DOT_DSP_CHANNELS];
+
+	mf_dot_dsp_start(cfg, entry, acc, np, nb);
+	w = mf_dot_dsp_walk(cfg, acc, x, w, np, (nb + 1) / 2);
+	mf_dot_dsp_finish(cfg, entry, acc, out, np, nb);
 	return w;
 }
 

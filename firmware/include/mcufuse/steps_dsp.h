@@ -68,11 +68,13 @@
 			: "memory");                                                               \
 	} while (false)
 
-/** @brief One step of one pixel and eight channels. */
-#define MF_STEP_1X8(a, x, w)                                                                       \
+/** @brief Two steps of one pixel, read as four bytes and widened here, and eight channels. */
+#define MF_STEP2_1X8(a, x, w)                                                                      \
 	do {                                                                                       \
-		uint32_t x0_, w0_, w1_;                                                            \
-		__asm__("ldr %[x0], [%[px]], #4\n\t"                                               \
+		uint32_t x0_, x1_, w0_, w1_;                                                       \
+		__asm__("ldr %[x1], [%[px]], #4\n\t"                                               \
+			"sxtb16 %[x0], %[x1]\n\t"                                                  \
+			"sxtb16 %[x1], %[x1], ror #8\n\t"                                          \
 			"ldrd %[w0], %[w1], [%[pw]], #8\n\t"                                       \
 			"smlad %[a1], %[x0], %[w0], %[a1]\n\t"                                     \
 			"sxtb16 %[w0], %[w0]\n\t"                                                  \
@@ -86,11 +88,25 @@
 			"smlad %[a7], %[x0], %[w1], %[a7]\n\t"                                     \
 			"sxtb16 %[w1], %[w1]\n\t"                                                  \
 			"smlad %[a4], %[x0], %[w0], %[a4]\n\t"                                     \
-			"smlad %[a6], %[x0], %[w1], %[a6]"                                         \
+			"smlad %[a6], %[x0], %[w1], %[a6]\n\t"                                     \
+			"ldrd %[w0], %[w1], [%[pw]], #8\n\t"                                       \
+			"smlad %[a1], %[x1], %[w0], %[a1]\n\t"                                     \
+			"sxtb16 %[w0], %[w0]\n\t"                                                  \
+			"smlad %[a3], %[x1], %[w1], %[a3]\n\t"                                     \
+			"sxtb16 %[w1], %[w1]\n\t"                                                  \
+			"smlad %[a0], %[x1], %[w0], %[a0]\n\t"                                     \
+			"smlad %[a2], %[x1], %[w1], %[a2]\n\t"                                     \
+			"ldrd %[w0], %[w1], [%[pw]], #8\n\t"                                       \
+			"smlad %[a5], %[x1], %[w0], %[a5]\n\t"                                     \
+			"sxtb16 %[w0], %[w0]\n\t"                                                  \
+			"smlad %[a7], %[x1], %[w1], %[a7]\n\t"                                     \
+			"sxtb16 %[w1], %[w1]\n\t"                                                  \
+			"smlad %[a4], %[x1], %[w0], %[a4]\n\t"                                     \
+			"smlad %[a6], %[x1], %[w1], %[a6]"                                         \
 			: [a0] "+r"(a[0][0]), [a1] "+r"(a[0][1]), [a2] "+r"(a[0][2]),              \
 			  [a3] "+r"(a[0][3]), [a4] "+r"(a[0][4]), [a5] "+r"(a[0][5]),              \
 			  [a6] "+r"(a[0][6]), [a7] "+r"(a[0][7]), [px] "+r"(x), [pw] "+r"(w),      \
-			  [x0] "=&r"(x0_), [w0] "=&r"(w0_), [w1] "=&r"(w1_)                        \
+			  [x0] "=&r"(x0_), [x1] "=&r"(x1_), [w0] "=&r"(w0_), [w1] "=&r"(w1_)       \
 			:                                                                          \
 			: "memory");                                                               \
 	} while (false)
@@ -118,7 +134,7 @@
 #define MF_WIDEN_2X4(to, x0, x1) (void)(to), (void)(x0), (void)(x1)
 #define MF_STEP_2X4(a, x, w)     (void)(a), (void)(x), (void)(w)
 #define MF_STEP2_1X4(a, x, w)    (void)(a), (void)(x), (void)(w)
-#define MF_STEP_1X8(a, x, w)     (void)(a), (void)(x), (void)(w)
+#define MF_STEP2_1X8(a, x, w)    (void)(a), (void)(x), (void)(w)
 #endif
 
 #endif /* MCUFUSE_STEPS_DSP_H_ */

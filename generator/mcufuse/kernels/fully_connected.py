@@ -55,8 +55,7 @@ def _lower_dsp(op: FullyConnected, weights: Array, plan: RequantPlan) -> Lowered
             (("weights", packed), ("requant", plan.array()), ("out_zero", op.out_zero)),
         ),
         rows=RowPlan(ticks=1, reads=(Whole(),)),
-        scratch_bytes=4 * steps_of(depth),
-        instructions=int(1.2 * depth + out_c * ((1.0 if raw else 1.13) * 2 * steps_of(depth) + plan.instructions + 4)),
+        instructions=int(out_c * ((1.0 if raw else 1.13) * 2 * steps_of(depth) + plan.instructions + 4)),
         code_bytes=700,
     )
 
