@@ -22,12 +22,14 @@ if [ -n "$problem" ]; then
   exit
 fi
 zephyr=$(python -c 'from mcufuse.doctor import find_zephyr_base as f; print(f())')
-workspace=.cache/workspace
+workspace=$PWD/.cache/workspace
+build=$PWD/.cache/demo
+config=$PWD/$config
+rm -rf "$workspace" # links only; what is built stands elsewhere
 python -c 'import sys; from pathlib import Path
 from mcufuse.zephyr.workspace import make_workspace
-make_workspace(Path(sys.argv[1]).absolute(), Path(sys.argv[2]))' "$workspace" "$zephyr"
-export ZEPHYR_BASE="$PWD/$workspace/zephyr"
-config=$PWD/$config
+make_workspace(Path(sys.argv[1]), Path(sys.argv[2]))' "$workspace" "$zephyr"
+export ZEPHYR_BASE="$workspace/zephyr"
 cd "$workspace"
-run west mcufuse run "$config" -b "$board" -d build/demo
-run west mcufuse report -d build/demo
+run west mcufuse run "$config" -b "$board" -d "$build"
+run west mcufuse report -d "$build"
