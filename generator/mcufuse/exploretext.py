@@ -14,8 +14,8 @@ _WIDTH, _HEIGHT = 64, 16
 _MARKS = {InputMode.RESIDENT: "o", InputMode.ROWS: "+"}
 
 HEADINGS = (
-    ">point", "input", ">arena", ">bound", ">instructions", ">to fastest", ">entries", ">streamed", ">scratch",
-    ">kernels", ">recomputed MACs", "pinned by", "",
+    ">point", "", "input", ">arena", ">bound", ">instructions", ">to fastest", "pinned by", ">entries", ">streamed",
+    ">scratch", ">kernels", ">recomputed MACs",
 )  # fmt: skip
 
 
@@ -25,10 +25,10 @@ def cells(front: Front, point: Point) -> tuple[str, ...]:
     pins = {key: value for key, value in point.pins().items() if value is not None and key != "input.mode"}
     remark = "now" + ("" if point.on_front else ", not on the front") if point.configured else ""
     return (
-        str(point.number), point.mode.value, f"{point.arena_bytes:,}", f"{point.lower_bound:,}",
-        f"{point.instructions:,}", f"{point.instructions / fastest - 1:+.1%}" if fastest else "", f"{point.stages}",
-        f"{point.streamed_steps}", f"{point.scratch_bytes:,}", f"{point.instances} for {point.steps}",
-        f"{point.recomputed_macs:,}", ", ".join(f"{key}: {value}" for key, value in pins.items()), remark,
+        str(point.number), remark, point.mode.value, f"{point.arena_bytes:,}", f"{point.lower_bound:,}",
+        f"{point.instructions:,}", f"{point.instructions / fastest - 1:+.1%}" if fastest else "",
+        ", ".join(f"{key}: {value}" for key, value in pins.items()), f"{point.stages}", f"{point.streamed_steps}",
+        f"{point.scratch_bytes:,}", f"{point.instances} for {point.steps}", f"{point.recomputed_macs:,}",
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from .report import Table
 
 __all__ = ["front_page"]
 
-_LEFT, _RIGHT, _TOP, _BOTTOM, _WIDTH, _HEIGHT = 110, 40, 24, 58, 860, 380
+_LEFT, _RIGHT, _TOP, _BOTTOM, _WIDTH, _HEIGHT = 110, 40, 30, 58, 980, 380
 _NAMES = {InputMode.RESIDENT: "resident input", InputMode.ROWS: "input by rows"}
 _STYLE = """
 svg .front { fill: none; stroke: var(--soft); stroke-width: 1.5; } svg .rows.front { stroke-dasharray: 5 4; }

@@ -21,8 +21,8 @@ from .report import Block, Report, lay_out, marked_buffers
 
 __all__ = ["arena_svg", "report_page"]
 
-_LEFT, _RIGHT, _TOP, _PLOT = 74, 168, 34, 420  # margins, and the height of the drawing
-_LEAST_WIDTH, _ENTRY = 900, 58  # of the drawing, and of an entry where that is more
+_LEFT, _RIGHT, _TOP, _PLOT = 74, 24, 34, 440  # margins, and the height of the drawing
+_LEAST_WIDTH, _ENTRY = 1040, 34  # of the drawing, and of an entry where that is more
 _LABEL = 6.4  # width of a character
 _ROLES = {
     "input": "input of the network",
@@ -39,7 +39,10 @@ svg .buffer:focus { outline: none; } svg .buffer:focus-visible > rect:first-of-t
   stroke-width: 4; }
 svg .stage { fill: var(--band); } svg .peak { stroke: var(--warn); stroke-width: 2; }
 svg .bound { stroke: var(--text); stroke-width: 2; stroke-dasharray: 7 4; }
-svg .note { font-weight: 600; }
+svg .note, svg .ink { stroke: var(--halo); stroke-width: 3px; stroke-linejoin: round; paint-order: stroke; }
+svg .note { font-weight: 600; stroke: var(--back); }
+:root { --halo: rgb(255 255 255 / .55); }
+@media (prefers-color-scheme: dark) { :root { --halo: rgb(255 255 255 / .35); } }
 .keys { display: flex; flex-wrap: wrap; gap: .3rem 1.2rem; padding: 0; list-style: none; }
 .keys svg { display: inline-block; vertical-align: -3px; margin-right: .4rem; }
 """
@@ -126,13 +129,18 @@ class _Axes:
     def __init__(self, entries: int, size: int) -> None:
         self.width = max(_LEAST_WIDTH, _ENTRY * entries)
         self.entry = self.width / entries
-        self.top = size * 1.06
+        self.top = size * 1.1
 
     def x(self, entry: float) -> float:
         return _LEFT + entry * self.entry
 
     def y(self, at: float) -> float:
         return _TOP + _PLOT * (1 - at / self.top)
+
+    def place(self, b: Mapping[str, Any]) -> tuple[float, float, float, float]:
+        """x, y, width and height of a buffer."""
+        x, y = self.x(b["first"]) + 1.5, self.y(b["offset"] + b["size"])
+        return x, y, self.x(b["last"] + 1) - 1.5 - x, self.y(b["offset"]) - y
 
 
 def arena_svg(report: Report) -> str:
@@ -150,6 +158,7 @@ def arena_svg(report: Report) -> str:
         _stages(axes, names, slanted),
         _scale(axes, size),
         *_rectangles(axes, report, names),
+        f'<g aria-hidden="true">{"".join(_captions(axes, report))}</g>',
         _lines(axes, report),
         f'<text class="soft" x="{_LEFT}" y="{height - 8}">entries of the schedule, in the order in which they run</text>',
         "</svg>",
@@ -196,8 +205,7 @@ def _rectangles(axes: _Axes, report: Report, names: Sequence[Sequence[str]]) -> 
 
 
 def _rectangle(axes: _Axes, i: int, mark: str, b: Mapping[str, Any], names: Sequence[Sequence[str]]) -> str:
-    x, y = axes.x(b["first"]) + 2, axes.y(b["offset"] + b["size"])
-    width, height = axes.x(b["last"] + 1) - 2 - x, axes.y(b["offset"]) - y
+    x, y, width, height = axes.place(b)
     role, name = str(b.get("role", "map")), str(b["name"])
     when = f"entry {b['first']}" if b["first"] == b["last"] else f"entries {b['first']} to {b['last']}"
     begins, ends = _label(names[b["first"]]), _label(names[b["last"]])
@@ -211,36 +219,32 @@ def _rectangle(axes: _Axes, i: int, mark: str, b: Mapping[str, Any], names: Sequ
     return (
         f'<g class="buffer" tabindex="0" role="img" aria-label="{about}" data-about="{about}" data-row="buffer{i}" '
         f'data-name="{escape(name)}" data-size="{b["size"]}" data-offset="{b["offset"]}"><title>{about}</title>'
-        f"{_box(role, x, y, width, max(height, 1.5))}{_caption(mark, name, b['size'], x, y, width, height)}</g>"
+        f"{_box(role, x, y, width, max(height, 1.5))}</g>"
     )
 
 
-def _caption(mark: str, name: str, size: int, x: float, y: float, width: float, height: float) -> str:
-    """As much of mark, name and size as fits."""
-    if height < 12:
-        return ""
-    choices = (f"{mark} {name} {size:,} B", f"{mark} {name}", mark)
-    text = next((c for c in choices if len(c) * _LABEL + 8 <= width), "")
-    return f'<text class="ink" x="{x + 4:.1f}" y="{y + min(height / 2 + 4, 14):.1f}">{escape(text)}</text>'
+def _captions(axes: _Axes, report: Report) -> list[str]:
+    """As much of letter, name and size as fits into each rectangle's first entry, over all of them."""
+    parts = []
+    for mark, b in marked_buffers(report):
+        x, y, width, height = axes.place(b)
+        choices = (f"{mark} {b['name']} {b['size']:,} B", f"{mark} {b['name']}", mark)
+        text = next((c for c in choices if len(c) * _LABEL + 8 <= min(width, axes.entry)), "")
+        if text and height >= 12:
+            down = min(height / 2 + 4, 14)
+            parts.append(f'<text class="ink" x="{x + 4:.1f}" y="{y + down:.1f}">{escape(text)}</text>')
+    return parts
 
 
 def _lines(axes: _Axes, report: Report) -> str:
     """The arena's size and its proven lower bound."""
     arena, bound = report["arena_bytes"], report.get("arena_lower_bound")
-    end, y = _LEFT + axes.width, axes.y(arena)
-    met = "lower bound, met" if bound == arena else ""
-    parts = [
-        f'<path class="peak" d="M{_LEFT} {y:.1f}h{axes.width + 6}"/>'
-        f'<text class="note" x="{end + 10}" y="{y + 4:.1f}">arena {arena:,} B</text>'
-    ]
-    if met:
-        parts.append(f'<text x="{end + 10}" y="{y + 20:.1f}">{met}</text>')
-        parts.append(f'<path class="bound" d="M{_LEFT} {y + 3:.1f}h{axes.width + 6}"/>')
-    elif bound is not None:
-        low = axes.y(bound)
-        at = max(low + 4, y + 20)
-        parts.append(
-            f'<path class="bound" d="M{_LEFT} {low:.1f}h{axes.width + 6}"/>'
-            f'<text x="{end + 10}" y="{at:.1f}">lower bound {bound:,} B</text>'
-        )
+    y = axes.y(arena)
+    text = f"arena {arena:,} B"
+    parts = [f'<path class="peak" d="M{_LEFT} {y:.1f}h{axes.width}"/>']
+    if bound is not None:
+        text += ", which is the lower bound (dashed)" if bound == arena else f"; lower bound {bound:,} B (dashed)"
+        low = y + 3 if bound == arena else axes.y(bound)
+        parts.append(f'<path class="bound" d="M{_LEFT} {low:.1f}h{axes.width}"/>')
+    parts.append(f'<text class="note" x="{_LEFT + 6}" y="{y - 7:.1f}">{text}</text>')
     return "".join(parts)

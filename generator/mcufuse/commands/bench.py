@@ -28,6 +28,7 @@ _INPUTS = 3  # one of each kind; the counts of instructions of a network hardly 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("configs", metavar="CONFIG", type=Path, nargs="+", help="YAML files, or .tflite or .onnx files")
     parser.add_argument("--core", metavar="CORE", action="append", help="core; may be given more than once")
+    parser.add_argument("--by-layer", action="store_true", help="a table by step, modelled against measured")
     add_json(parser)
     add_quiet(parser)
 
@@ -36,6 +37,8 @@ def _run(args: argparse.Namespace) -> int:
     from ..config import load_config
 
     configs = [load_config(path) for path in args.configs]
+    if args.by_layer:
+        return _by_layer(configs, args)
     rows: list[dict[str, Any]] = []
     with make_progress(quiet=args.quiet) as progress:
         for config in configs:
@@ -47,6 +50,24 @@ def _run(args: argparse.Namespace) -> int:
     else:
         _show(rows)
     return EXIT_OK if all(row["differing"] == 0 for row in rows) else EXIT_BUG
+
+
+def _by_layer(configs: list[Config], args: argparse.Namespace) -> int:
+    """One table for each network and core."""
+    from ..bylayer import lay_out_layers, measure_layers
+    from ..report import show_blocks
+
+    found = []
+    with make_progress(quiet=args.quiet) as progress:
+        for config in configs:
+            for core in [config.core(name) for name in args.core or [None]]:
+                progress(f"{config.name} on {core.name}")
+                found.append(measure_layers(config, core))
+    if args.json:
+        print_json([layers.as_json() for layers in found])
+    else:
+        show_blocks([lay_out_layers(layers) for layers in found])
+    return EXIT_OK
 
 
 def _figures(config: Config, core: Core) -> dict[str, Any]:
@@ -110,7 +131,8 @@ def _show(rows: list[dict[str, Any]]) -> None:
 COMMAND = Command(
     name="bench",
     summary="measure instructions, memory and generation time",
-    description="Compiles each network for each core, runs it in QEMU and prints exact figures.",
+    description="Compiles each network for each core, runs it in QEMU and prints exact figures. With --by-layer every\n"
+    "step runs on its own, and the cost model stands beside the counts.",
     example="example: mcufuse bench kws.yaml vww.yaml --core cortex-m3 --core cortex-m4",
     add_arguments=_add_arguments,
     run=_run,
