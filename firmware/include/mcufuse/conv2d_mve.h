@@ -17,6 +17,38 @@
 #include <mcufuse/dot_mve.h>
 #include <mcufuse/fully_connected.h>
 
+/**
+ * @brief Gather the window of output pixel @p x: @p depth bytes, a multiple of sixteen.
+ *
+ * Bytes beyond the window keep what they had: their weights are 0.
+ */
+MF_INLINE void mf_conv2d_mve_gather(const struct mf_conv2d_cfg *cfg, const int8_t *const *in, int x,
+				    int8_t zero, int depth, int8_t *to)
+{
+	const int run = cfg->k_w * cfg->in_c;
+	const int first = x * cfg->stride_w - cfg->pad_left;
+	const int from = MF_MAX(first, 0);
+	const int skip = (from - first) * cfg->in_c;
+	const int n = MF_MAX(MF_MIN(first + cfg->k_w, cfg->in_w) - from, 0) * cfg->in_c;
+	bool whole = n == run;
+
+	for (int i = 0; i < cfg->k_h; i++) {
+		whole = whole && in[i] != NULL;
+	}
+	if (whole) {
+		for (int i = 0; i < cfg->k_h; i++) {
+			mf_copy_s8(to + i * run, in[i] + first * cfg->in_c, run);
+		}
+		return;
+	}
+	mf_fill_s8(to, zero, depth);
+	for (int i = 0; i < cfg->k_h; i++) {
+		if (in[i] != NULL) {
+			mf_copy_s8(to + i * run + skip, in[i] + from * cfg->in_c, n);
+		}
+	}
+}
+
 /** @brief One output row. */
 MF_INLINE void mf_conv2d_row_s8_mve(const struct mf_conv2d_cfg *cfg,
 				    const struct mf_conv2d_data *data, const int8_t *const *in,
@@ -46,8 +78,13 @@ MF_INLINE void mf_conv2d_row_s8_mve(const struct mf_conv2d_cfg *cfg,
 			const int np = cfg->out_w % 2 == 0 || p + 1 < cfg->out_w ? 2 : 1;
 
 			for (int q = 0; !cfg->direct && q < np; q++) {
-				mf_conv2d_gather(cfg, in, p + q, g * channels, data->in_zero,
-						 window + q * depth);
+				if (cfg->groups == 1 && cfg->dilation_w == 1) {
+					mf_conv2d_mve_gather(cfg, in, p + q, data->in_zero, depth,
+							     window + q * depth);
+				} else {
+					mf_conv2d_gather(cfg, in, p + q, g * channels,
+							 data->in_zero, window + q * depth);
+				}
 			}
 			if (np == 2) {
 				mf_dot_mve_pixels(&dot, x, w, block, to, out_c, 2);

@@ -12,8 +12,8 @@
  *
  *     scratch: 16 zero points, then [column][channel of the group][row 0..3]
  *
- * An output then is one gather of four words, column after column, and one sum of products. A fourth
- * row or column that the window does not have is loaded as it comes; its weights are 0.
+ * An output then is one gather of four words, column after column, and one sum of products. What is
+ * loaded in place of a row or column that the window does not have is multiplied by 0.
  *
  *     weights: [channel][column][row 0..3], filled up to a multiple of four channels
  */
@@ -127,7 +127,7 @@ MF_INLINE void mf_columns_fill(int8_t *to, int8_t value, int n)
 }
 
 #if MF_HAS_MVE
-/** @brief Sums of products of four channels whose columns are at @p columns, first channel first. */
+/** @brief Sums of products of four channels; @p columns: addresses of the first channel. */
 MF_INLINE int32x4_t mf_columns_sums(uint32x4_t columns, const int8x16_t w[4])
 {
 	int32_t r0, r1, r2, r3;
@@ -184,7 +184,7 @@ MF_INLINE uint32x4_t mf_columns_start(const struct mf_depthwise_columns_cfg *cfg
 }
 #endif
 
-/** @brief @p n channels, at most four, of all outputs of a row; @p columns: of the first channel. */
+/** @brief @p n channels, at most four, of all outputs; @p columns: of the first channel. */
 MF_INLINE void mf_columns_block(const struct mf_depthwise_columns_cfg *cfg,
 				const struct mf_requant_cfg *rq, const int8_t *columns, int pitch,
 				const int8_t *w, const int32_t *table, int8_t *out, int n)
@@ -232,7 +232,8 @@ MF_INLINE void mf_columns_block(const struct mf_depthwise_columns_cfg *cfg,
 /**
  * @brief Interleave @p n channels of all columns, with padding.
  *
- * All channels of a row are one run of values; of some channels, sixteen at a time, each column is read on its own.
+ * All channels of a row are one run of values; of some channels, sixteen at a time, each column is
+ * read on its own.
  *
  * @param pitch from column to column, bytes
  */

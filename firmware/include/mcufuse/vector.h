@@ -112,66 +112,93 @@ MF_INLINE void mf_fill_s8(int8_t *to, int8_t value, int n)
 #define MF_HAS_VECTOR_RUNS 1
 
 /**
- * @brief @p n runs of sixteen values of two pixels times four channels.
+ * @brief The sums of @p n runs of sixteen values of two pixels times four channels.
  *
  * In assembly, since GCC 12 does not use post-increments here, recomputes each address, and moves the
- * accumulators about: those of VMLADAVA are even registers, and here all of them are in use.
+ * accumulators about: those of VMLADAVA are even registers, and here all of them are in use, by name,
+ * since the compiler may fail to assign all of one class. The first run starts them.
  */
 #define MF_VECTOR_RUNS_2X4(s0, s1, x0, x1, w, n)                                                   \
 	do {                                                                                       \
-		int32_t a00_ = 0, a01_ = 0, a02_ = 0, a03_ = 0;                                    \
-		int32_t a10_ = 0, a11_ = 0, a12_ = 0, a13_ = 0;                                    \
-		__asm__("1:\n\t"                                                                   \
+		__asm__(                                                                           \
 			"vldrb.u8 q0, [%[px]], #16\n\t"                                            \
 			"vldrb.u8 q2, [%[pw]], #16\n\t"                                            \
 			"vldrb.u8 q1, [%[py]], #16\n\t"                                            \
-			"vmladava.s8 %[a00], q0, q2\n\t"                                           \
+			"vmladav.s8 r0, q0, q2\n\t"                                                \
 			"vldrb.u8 q3, [%[pw]], #16\n\t"                                            \
-			"vmladava.s8 %[a10], q1, q2\n\t"                                           \
+			"vmladav.s8 r8, q1, q2\n\t"                                                \
 			"vldrb.u8 q2, [%[pw]], #16\n\t"                                            \
-			"vmladava.s8 %[a01], q0, q3\n\t"                                           \
-			"vmladava.s8 %[a11], q1, q3\n\t"                                           \
+			"vmladav.s8 r2, q0, q3\n\t"                                                \
+			"vmladav.s8 r10, q1, q3\n\t"                                               \
 			"vldrb.u8 q3, [%[pw]], #16\n\t"                                            \
-			"vmladava.s8 %[a02], q0, q2\n\t"                                           \
-			"vmladava.s8 %[a12], q1, q2\n\t"                                           \
+			"vmladav.s8 r4, q0, q2\n\t"                                                \
+			"vmladav.s8 r12, q1, q2\n\t"                                               \
 			"subs %[count], #1\n\t"                                                    \
-			"vmladava.s8 %[a03], q0, q3\n\t"                                           \
-			"vmladava.s8 %[a13], q1, q3\n\t"                                           \
-			"bne 1b\n\t"                                                               \
-			"vmov %q[v0][2], %q[v0][0], %[a00], %[a02]\n\t"                            \
-			"vmov %q[v0][3], %q[v0][1], %[a01], %[a03]\n\t"                            \
-			"vmov %q[v1][2], %q[v1][0], %[a10], %[a12]\n\t"                            \
-			"vmov %q[v1][3], %q[v1][1], %[a11], %[a13]"                                \
-			: [a00] "+Te"(a00_), [a01] "+Te"(a01_), [a02] "+Te"(a02_),                 \
-			  [a03] "+Te"(a03_), [a10] "+Te"(a10_), [a11] "+Te"(a11_),                 \
-			  [a12] "+Te"(a12_), [a13] "+Te"(a13_), [px] "+r"(x0), [py] "+r"(x1),      \
-			  [pw] "+r"(w), [count] "+r"(n), [v0] "=&w"(s0), [v1] "=&w"(s1)            \
+			"vmladav.s8 r6, q0, q3\n\t"                                                \
+			"vmladav.s8 lr, q1, q3\n\t"                                                \
+			"beq 2f\n"                                                                 \
+			"1:\n\t"                                                                   \
+			"vldrb.u8 q0, [%[px]], #16\n\t"                                            \
+			"vldrb.u8 q2, [%[pw]], #16\n\t"                                            \
+			"vldrb.u8 q1, [%[py]], #16\n\t"                                            \
+			"vmladava.s8 r0, q0, q2\n\t"                                               \
+			"vldrb.u8 q3, [%[pw]], #16\n\t"                                            \
+			"vmladava.s8 r8, q1, q2\n\t"                                               \
+			"vldrb.u8 q2, [%[pw]], #16\n\t"                                            \
+			"vmladava.s8 r2, q0, q3\n\t"                                               \
+			"vmladava.s8 r10, q1, q3\n\t"                                              \
+			"vldrb.u8 q3, [%[pw]], #16\n\t"                                            \
+			"vmladava.s8 r4, q0, q2\n\t"                                               \
+			"vmladava.s8 r12, q1, q2\n\t"                                              \
+			"subs %[count], #1\n\t"                                                    \
+			"vmladava.s8 r6, q0, q3\n\t"                                               \
+			"vmladava.s8 lr, q1, q3\n\t"                                               \
+			"bne 1b\n"                                                                 \
+			"2:\n\t"                                                                   \
+			"vmov %q[v0][2], %q[v0][0], r0, r4\n\t"                                    \
+			"vmov %q[v0][3], %q[v0][1], r2, r6\n\t"                                    \
+			"vmov %q[v1][2], %q[v1][0], r8, r12\n\t"                                   \
+			"vmov %q[v1][3], %q[v1][1], r10, lr"                                       \
+			: [px] "+r"(x0), [py] "+r"(x1), [pw] "+r"(w), [count] "+r"(n),             \
+			  [v0] "=w"(s0), [v1] "=w"(s1)                                             \
 			:                                                                          \
-			: "q0", "q1", "q2", "q3", "cc", "memory");                                 \
+			: "r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr", "q0", "q1", "q2",      \
+			  "q3", "cc", "memory");                                                   \
 	} while (false)
 
-/** @brief @p n runs of sixteen values of one pixel times four channels. */
+/** @brief The sums of @p n runs of sixteen values of one pixel times four channels. */
 #define MF_VECTOR_RUNS_1X4(s0, x0, w, n)                                                           \
 	do {                                                                                       \
-		int32_t a0_ = 0, a1_ = 0, a2_ = 0, a3_ = 0;                                        \
-		__asm__("1:\n\t"                                                                   \
+		__asm__(                                                                           \
 			"vldrb.u8 q0, [%[px]], #16\n\t"                                            \
 			"vldrb.u8 q1, [%[pw]], #16\n\t"                                            \
 			"vldrb.u8 q2, [%[pw]], #16\n\t"                                            \
-			"vmladava.s8 %[a0], q0, q1\n\t"                                            \
+			"vmladav.s8 r0, q0, q1\n\t"                                                \
 			"vldrb.u8 q1, [%[pw]], #16\n\t"                                            \
-			"vmladava.s8 %[a1], q0, q2\n\t"                                            \
+			"vmladav.s8 r2, q0, q2\n\t"                                                \
 			"vldrb.u8 q2, [%[pw]], #16\n\t"                                            \
 			"subs %[count], #1\n\t"                                                    \
-			"vmladava.s8 %[a2], q0, q1\n\t"                                            \
-			"vmladava.s8 %[a3], q0, q2\n\t"                                            \
-			"bne 1b\n\t"                                                               \
-			"vmov %q[v0][2], %q[v0][0], %[a0], %[a2]\n\t"                              \
-			"vmov %q[v0][3], %q[v0][1], %[a1], %[a3]"                                  \
-			: [a0] "+Te"(a0_), [a1] "+Te"(a1_), [a2] "+Te"(a2_), [a3] "+Te"(a3_),      \
-			  [px] "+r"(x0), [pw] "+r"(w), [count] "+r"(n), [v0] "=&w"(s0)             \
+			"vmladav.s8 r4, q0, q1\n\t"                                                \
+			"vmladav.s8 r6, q0, q2\n\t"                                                \
+			"beq 2f\n"                                                                 \
+			"1:\n\t"                                                                   \
+			"vldrb.u8 q0, [%[px]], #16\n\t"                                            \
+			"vldrb.u8 q1, [%[pw]], #16\n\t"                                            \
+			"vldrb.u8 q2, [%[pw]], #16\n\t"                                            \
+			"vmladava.s8 r0, q0, q1\n\t"                                               \
+			"vldrb.u8 q1, [%[pw]], #16\n\t"                                            \
+			"vmladava.s8 r2, q0, q2\n\t"                                               \
+			"vldrb.u8 q2, [%[pw]], #16\n\t"                                            \
+			"subs %[count], #1\n\t"                                                    \
+			"vmladava.s8 r4, q0, q1\n\t"                                               \
+			"vmladava.s8 r6, q0, q2\n\t"                                               \
+			"bne 1b\n"                                                                 \
+			"2:\n\t"                                                                   \
+			"vmov %q[v0][2], %q[v0][0], r0, r4\n\t"                                    \
+			"vmov %q[v0][3], %q[v0][1], r2, r6"                                        \
+			: [px] "+r"(x0), [pw] "+r"(w), [count] "+r"(n), [v0] "=w"(s0)              \
 			:                                                                          \
-			: "q0", "q1", "q2", "cc", "memory");                                       \
+			: "r0", "r2", "r4", "r6", "q0", "q1", "q2", "cc", "memory");               \
 	} while (false)
 #else
 #define MF_HAS_VECTOR_RUNS 0

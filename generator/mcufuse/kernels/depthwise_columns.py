@@ -40,7 +40,7 @@ def lower_columns(
     right = max((out_w - 1) * stride + (k_w - 1) * dilation + 1 - left - in_w, 0)
     if max(left, right) > 255:
         return Refusal(function, "more than 255 columns of padding")
-    group = channels if channels <= GROUP else GROUP
+    group = min(channels, GROUP)
     columns = left + in_w + right
     cfg = (
         ("in_w", in_w), ("in_c", channels), ("out_w", out_w), ("group", group), ("pad_left", left),
