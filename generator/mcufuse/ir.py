@@ -78,7 +78,8 @@ class Quant:
 class Requant:
     """Scales accumulators: `acc * multiplier * 2^(shift - 31)`, rounded by `rounding`.
 
-    One entry, or one for each output channel. Multipliers lie in [2^30, 2^31) or are 0.
+    One entry, or one for each output channel. Multipliers lie in [2^30, 2^31) or are 0
+    (TFLite's MEAN: in [2^29, 2^31)).
     """
 
     multiplier: tuple[int, ...]

@@ -35,6 +35,7 @@ from .lowering import lower_graph
 from .objective import BALANCED, Objective, objective_of
 from .oracle import evaluate
 from .passes import PASSES
+from .passes.cleanup import fold_constants
 from .passes.strips import Planner, apply_strips
 from .plan.arena import ArenaPlan, plan_arena
 from .plan.check import check_plan, check_sliding
@@ -89,7 +90,7 @@ class Compiled:
 def import_network(config: Config) -> Graph:
     """The model file as a graph; raises `UserError` with all its problems."""
     rounding = None if config.rounding is RoundingMode.AUTO else Rounding(config.rounding.value)
-    graph = load_model(config.model, rounding)
+    graph = fold_constants(load_model(config.model, rounding))  # exporters leave operators on constants
     verify(graph)
     return graph
 
