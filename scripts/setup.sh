@@ -85,6 +85,10 @@ TABLE
   if [ "${#missing[@]}" -gt 0 ]; then
     apt_install "${missing[@]}"
   fi
+  # A browser for the tests of the HTML pages, which are skipped without one.
+  if ! command -v chromium >/dev/null && can_install; then
+    (apt_install chromium) || say "going on without chromium: the tests of HTML pages in a browser will be skipped"
+  fi
 }
 
 # ---- Python ----------------------------------------------------------------------------------------------

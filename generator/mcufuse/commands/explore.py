@@ -35,6 +35,7 @@ def _number(text: str) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
+    from ..config import MODEL_SUFFIXES
     from ..explore import explore
     from ..exploretext import lay_out_front
     from ..htmlfront import front_page
@@ -42,7 +43,7 @@ def _run(args: argparse.Namespace) -> int:
     from ..report import show_blocks
 
     config = read_config(args)
-    if args.write is not None and config.path == config.model:
+    if args.write is not None and config.path.suffix.lower() in MODEL_SUFFIXES:
         raise UserError("there is no YAML file to write to", place=str(config.path), hint="make one: model: FILE")
     with make_progress(quiet=args.quiet) as progress:
         front = explore(config, config.core(args.core), progress=progress)
