@@ -19,7 +19,7 @@ from .errors import UserError
 
 __all__ = ["LinkedModel", "LinkedStep", "LinkedTensor", "read_model"]
 
-_MODEL = struct.Struct("<IIIIIIHHHHIIII8s")
+_MODEL = struct.Struct("<IIIIIIHHHHH2xIIII8s")
 _STEP = struct.Struct("<III")
 _TENSOR_SHORT = struct.Struct("<IBB4H2xIIfi")
 _TENSOR_LONG = struct.Struct("<IIBx4H2xIIfi")
@@ -100,7 +100,7 @@ def read_model(image: ImageSizes, name: str) -> LinkedModel:
 def _model(image: ImageSizes, address: int) -> LinkedModel:
     fields = _MODEL.unpack(image.read(address, _MODEL.size))
     name, arena, arena_bytes, inputs, outputs, steps, n_inputs, n_outputs, n_steps, rows = fields[:10]
-    row_bytes, feed_row, reset, _, digest = fields[10:]
+    _, row_bytes, feed_row, reset, _, digest = fields[10:]
     return LinkedModel(
         name=_text(image, name),
         arena=arena,

@@ -63,9 +63,8 @@ struct mcufuse_model {
 	uint16_t n_outputs;
 	uint16_t n_steps;
 	uint16_t input_rows; /**< rows of input 0 when the caller feeds rows, else 0 */
-	uint16_t
-		hop_rows; /**< rows to feed for the next inference; @c input_rows if windows share nothing */
-	uint32_t row_bytes; /**< bytes of one such row */
+	uint16_t hop_rows;   /**< rows to feed for the next inference; input_rows, or fewer */
+	uint32_t row_bytes;  /**< bytes of one such row */
 	/** Rows mode: consumes one row. NULL when the input is resident. */
 	void (*feed_row)(const void *row);
 	/** Rows mode: forgets the rows fed so far. NULL when the input is resident. */
