@@ -1,6 +1,6 @@
 # Copyright (c) 2026 The mcufuse authors
 # SPDX-License-Identifier: Apache-2.0
-"""Writes one C file for each operator: random models of it, their vectors, and the test case that runs them.
+"""Writes random models of each operator with their vectors, and a test case for each operator that runs them.
 
 The models are those of the host's tests (tests/tflite_cases.py), which compare them with other runtimes. Seeds are
 fixed: the same files come out every time.
@@ -32,41 +32,40 @@ VECTORS = 6
 LICENCE = "/*\n * Copyright (c) 2026 The mcufuse authors\n * SPDX-License-Identifier: Apache-2.0\n */\n"
 
 
-def identifier(operator: str) -> str:
-    """ "conv2d-groups" as a C identifier."""
-    return "op_" + operator.replace("-", "_")
+def model_name(operator: str, number: int) -> str:
+    """A C identifier: "op_conv2d_groups_0"."""
+    return f"op_{operator.replace('-', '_')}_{number}"
 
 
 def model_files(operator: str, number: int, core: Core, folder: Path) -> dict[str, str]:
-    """The C files of one random model of `operator`; of a reshape, say, nothing but a name is left."""
-    name = f"{identifier(operator)}_{number}"
+    """A random model of `operator` and its vectors: one C file, and the headers.
+
+    Of some operators, a reshape say, nothing but the description of a network is left.
+    """
+    name = model_name(operator, number)
     path = folder / f"{name}.tflite"
     path.write_bytes(CASES[operator](np.random.default_rng((number, *operator.encode()))).data)
     config = replace(load_config(path), name=name, arena_group="operators")
     compiled = compile_network(config, core=core)
+    files = dict(compiled.files)
     source, header = emit_vectors_c(name, make_cases(config, compiled, VECTORS))
-    return dict(compiled.files) | {f"{name}_vectors.c": source, f"{name}_vectors.h": header}
+    files[f"{name}.c"] += source
+    return files | {f"{name}_vectors.h": header}
 
 
-def operator_files(operator: str, models: int, core: Core) -> dict[str, str]:
-    """The headers of all models of `operator`, and the one C file with everything else."""
-    label = identifier(operator)
-    names = [f"{label}_{number}" for number in range(models)]
-    files: dict[str, str] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        for number in range(models):
-            files |= model_files(operator, number, core, Path(folder))
-    parts = [LICENCE, "#include <zephyr/ztest.h>\n", '#include "operators.h"\n']
-    for name in names:
-        parts += [files.pop(f"{name}.c"), files.pop(f"{name}_vectors.c")]
-    parts += [
-        f"ZTEST(kernels, test_{label.removeprefix('op_')})",
-        "{\n\tstatic const struct mcufuse_vectors *const models[] = {",
-        "".join(f"\t\t&{name}_vectors,\n" for name in names) + "\t};\n",
-        "\tcheck_models(models, ARRAY_SIZE(models));\n}\n",
-    ]
-    files[f"{label}.c"] = "\n".join(parts)
-    return files
+def tests_file(models: int) -> str:
+    """The test cases, one for each operator."""
+    names = {operator: [model_name(operator, number) for number in range(models)] for operator in CASES}
+    parts = [LICENCE, "#include <zephyr/ztest.h>\n", '#include "operators.h"']
+    parts += [f'#include "{name}_vectors.h"' for group in names.values() for name in group]
+    for operator, group in names.items():
+        parts += [
+            f"\nZTEST(kernels, test_{operator.replace('-', '_')})",
+            "{\n\tstatic const struct mcufuse_vectors *const models[] = {",
+            *(f"\t\t&{name}_vectors," for name in group),
+            "\t};\n\n\tcheck_models(models, ARRAY_SIZE(models));\n}",
+        ]
+    return "\n".join(parts) + "\n"
 
 
 def main() -> None:
@@ -76,16 +75,19 @@ def main() -> None:
     parser.add_argument("--models", type=int, default=1, help="models of each operator")
     parser.add_argument("--dotconfig", type=Path, help="Zephyr's .config")
     args = parser.parse_args()
+    models = [(operator, number) for operator in CASES for number in range(args.models)]
     if args.list:
-        print("\n".join(identifier(operator) for operator in CASES))
+        print("\n".join(["operators", *(model_name(*model) for model in models)]))
         return
     core = core_from_dotconfig(args.dotconfig)
-    for operator in CASES:
-        write_files(args.output, operator_files(operator, args.models, core))
+    files = {"operators.c": tests_file(args.models)}
+    with tempfile.TemporaryDirectory() as folder:
+        for model in models:
+            files |= model_files(*model, core, Path(folder))
     ours = {"mcufuse", "tflite_cases", "tflite_builder"}
     sources = [Path(m.__file__) for n, m in list(sys.modules.items()) if n.split(".")[0] in ours and m.__file__]
-    target = args.output / f"{identifier(next(iter(CASES)))}.c"
-    write_files(args.output, {"operators.d": depfile_text(target, sources)})
+    files["operators.d"] = depfile_text(args.output / "operators.c", sources)
+    write_files(args.output, files)
 
 
 if __name__ == "__main__":
