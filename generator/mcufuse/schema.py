@@ -373,8 +373,8 @@ KEYS: tuple[Key, ...] = (
     Key(
         "plan.strips",
         Count(1, 4096),
-        "Split the network's stages into this many strips.",
-        "the planner's choice",
+        "Cut bottlenecks whose line buffers decide the arena into this many vertical strips: less memory, more MACs.",
+        "no strips",
         "4",
     ),
     Key(

@@ -5,16 +5,16 @@
 
 /**
  * @file
- * @brief Inverted bottleneck (1x1 expand, depthwise, 1x1 project) in vertical strips, one output row
- * at a time.
+ * @brief Inverted bottleneck (1x1 expand, depthwise, 1x1 project) in vertical strips, one output
+ * row at a time.
  *
  * The expanded map never exists, not even in a line buffer: for each strip of an output row its
  * k_h rows of `columns` pixels are computed anew, then filtered and projected.
  *
- *     scratch: [scratch of the row functions | k_h x columns expanded pixels | width filtered pixels]
+ *     scratch: [the row functions' scratch | k_h x columns expanded pixels | width filtered pixels]
  *
- * All strips have the same width; the last one starts before the end of the one before where they do
- * not divide the row. Expanded columns outside the map are filled with the depthwise's zero point.
+ * All strips have the same width; the last one starts before the end of the one before where they
+ * do not divide the row. Expanded columns outside the map are filled with the depthwise's zero point.
  */
 #ifndef MCUFUSE_BOTTLENECK_H_
 #define MCUFUSE_BOTTLENECK_H_

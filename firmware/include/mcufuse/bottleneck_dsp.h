@@ -5,8 +5,8 @@
 
 /**
  * @file
- * @brief bottleneck.h for cores with DSP instructions: with the depthwise for 3x3 windows, or the one
- * for any window.
+ * @brief bottleneck.h for cores with DSP instructions: with the depthwise for 3x3 windows, or the
+ * one for any window.
  */
 #ifndef MCUFUSE_BOTTLENECK_DSP_H_
 #define MCUFUSE_BOTTLENECK_DSP_H_
