@@ -128,7 +128,7 @@ def test_the_limit_of_macs_is_kept() -> None:
     assert macs_of(below) / macs_of(graph) <= factor - 0.001
     none = apply_strips(graph, 4, planner(), mac_limit=1.0)
     assert none.ops == graph.ops
-    assert none.notes == ("4 strips: no bottleneck decides the arena, nothing changed",)
+    assert none.notes == ("4 strips: they would not shrink the arena within the limit of MACs, nothing changed",)
 
 
 def test_every_fused_block_is_needed() -> None:

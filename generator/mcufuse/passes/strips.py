@@ -165,7 +165,7 @@ def _without_needless(graph: Graph, best: _Trial, strips: int, planner: Planner)
 def _note(start: _Trial, best: _Trial, strips: int) -> str:
     """One line for the report: both sides of the bargain."""
     if not best.blocks:
-        return f"{strips} strips: no bottleneck decides the arena, nothing changed"
+        return f"{strips} strips: they would not shrink the arena within the limit of MACs, nothing changed"
     more = best.macs - start.macs
     names = ", ".join((block.project.origin or (block.project.name,))[0] for block in best.blocks)
     return (
