@@ -81,21 +81,21 @@ MF_INLINE void mf_columns_interleave(struct mf_columns_run run, int rows, int8_t
 					   [b] "r"(run.at[1]), [c] "r"(run.at[2]), [to] "r"(to)
 					 : "q0", "q1", "q2", "q3", "memory");
 		} else {
-			__asm__ volatile("vctp.8 %[n]\n\t"
-					 "vpstttt\n\t"
-					 "vldrbt.u8 q0, [%[a]]\n\t"
-					 "vldrbt.u8 q1, [%[b]]\n\t"
-					 "vldrbt.u8 q2, [%[c]]\n\t"
-					 "vldrbt.u8 q3, [%[d]]\n\t"
-					 "vst40.8 {q0, q1, q2, q3}, [%[to]]\n\t"
-					 "vst41.8 {q0, q1, q2, q3}, [%[to]]\n\t"
-					 "vst42.8 {q0, q1, q2, q3}, [%[to]]\n\t"
-					 "vst43.8 {q0, q1, q2, q3}, [%[to]]"
-					 : "=Up"(some)
-					 : [n] "r"(run.values), [a] "r"(run.at[0]),
-					   [b] "r"(run.at[1]), [c] "r"(run.at[2]),
-					   [d] "r"(run.at[3]), [to] "r"(to)
-					 : "q0", "q1", "q2", "q3", "memory");
+			__asm__ volatile(
+				"vctp.8 %[n]\n\t"
+				"vpstttt\n\t"
+				"vldrbt.u8 q0, [%[a]]\n\t"
+				"vldrbt.u8 q1, [%[b]]\n\t"
+				"vldrbt.u8 q2, [%[c]]\n\t"
+				"vldrbt.u8 q3, [%[d]]\n\t"
+				"vst40.8 {q0, q1, q2, q3}, [%[to]]\n\t"
+				"vst41.8 {q0, q1, q2, q3}, [%[to]]\n\t"
+				"vst42.8 {q0, q1, q2, q3}, [%[to]]\n\t"
+				"vst43.8 {q0, q1, q2, q3}, [%[to]]"
+				: "=Up"(some)
+				: [n] "r"(run.values), [a] "r"(run.at[0]), [b] "r"(run.at[1]),
+				  [c] "r"(run.at[2]), [d] "r"(run.at[3]), [to] "r"(to)
+				: "q0", "q1", "q2", "q3", "memory");
 		}
 #else
 		for (int k = 0; k < 16; k++) {

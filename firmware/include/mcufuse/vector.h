@@ -120,8 +120,7 @@ MF_INLINE void mf_fill_s8(int8_t *to, int8_t value, int n)
  */
 #define MF_VECTOR_RUNS_2X4(s0, s1, x0, x1, w, n)                                                   \
 	do {                                                                                       \
-		__asm__(                                                                           \
-			"vldrb.u8 q0, [%[px]], #16\n\t"                                            \
+		__asm__("vldrb.u8 q0, [%[px]], #16\n\t"                                            \
 			"vldrb.u8 q2, [%[pw]], #16\n\t"                                            \
 			"vldrb.u8 q1, [%[py]], #16\n\t"                                            \
 			"vmladav.s8 r0, q0, q2\n\t"                                                \
@@ -169,8 +168,7 @@ MF_INLINE void mf_fill_s8(int8_t *to, int8_t value, int n)
 /** @brief The sums of @p n runs of sixteen values of one pixel times four channels. */
 #define MF_VECTOR_RUNS_1X4(s0, x0, w, n)                                                           \
 	do {                                                                                       \
-		__asm__(                                                                           \
-			"vldrb.u8 q0, [%[px]], #16\n\t"                                            \
+		__asm__("vldrb.u8 q0, [%[px]], #16\n\t"                                            \
 			"vldrb.u8 q1, [%[pw]], #16\n\t"                                            \
 			"vldrb.u8 q2, [%[pw]], #16\n\t"                                            \
 			"vmladav.s8 r0, q0, q1\n\t"                                                \
