@@ -171,5 +171,5 @@ def test_removing_a_key(before: str, after: str) -> None:
 
 
 def test_what_cannot_be_edited_is_refused() -> None:
-    with pytest.raises(UserError, match="set plan.allowance by hand"):
+    with pytest.raises(UserError, match=r"set plan\.allowance by hand"):
         edit_yaml("plan:\n", {"plan.allowance": "1.2"}, "x.yaml")

@@ -104,7 +104,8 @@ class Front:
 def pinned_allowance(peak: int, least: int, next_peak: float) -> float:
     """A short decimal a with peak <= a * least < next_peak."""
     for digits in range(1, 13):
-        allowance = math.ceil(peak / least * 10**digits) / 10**digits
+        unit = 10.0**digits
+        allowance = math.ceil(peak / least * unit) / unit
         if peak <= least * allowance < next_peak:
             return allowance
     return peak / least

@@ -34,9 +34,9 @@ def front_page(front: Front) -> str:
     table = lay_out_front(front)[0]
     rows = [f'id="point{p.number}"' + (' class="marked" data-kept="yes"' if p.configured else "") for p in front.points]
     figures = Table(HEADINGS, tuple(cells(front, p) for p in front.points))
+    frame = '<svg width="24" height="24" aria-hidden="true">'
     keys = "".join(
-        f'<li><svg width="24" height="24" aria-hidden="true"><g class="point {mode.value}">{_dot(mode, 12, 12)}</g></svg>'
-        f"{name}</li>"
+        f'<li>{frame}<g class="point {mode.value}">{_dot(mode, 12, 12)}</g></svg>{name}</li>'
         for mode, name in _NAMES.items()
     )
     body = (
@@ -44,10 +44,10 @@ def front_page(front: Front) -> str:
         + "".join(f'<p class="soft">{escape(line)}</p>' for line in table.lines)
         + "</header>\n<main>\n<section><h2>arena against instructions</h2>\n"
         + '<p id="about" aria-live="polite">Point at a plan, or reach it with the Tab key, to read what it is. '
-        + f"The ring marks the plan of the configuration as it is.</p>\n<ul class=\"keys\">{keys}</ul>\n"
+        + f'The ring marks the plan of the configuration as it is.</p>\n<ul class="keys">{keys}</ul>\n'
         + f'<div class="scroll" tabindex="0" role="region" aria-label="plot">{_svg(front)}</div></section>\n'
         + f"<section><h2>plans</h2>\n{table_html(figures, 'plans', rows)}\n"
-        + "<p class=\"soft\">mcufuse explore CONFIG --write N pins plan N in the YAML file.</p></section>\n</main>"
+        + '<p class="soft">mcufuse explore CONFIG --write N pins plan N in the YAML file.</p></section>\n</main>'
     )
     return html_page(f"{table.title}: mcufuse explore", body, _STYLE)
 
@@ -71,11 +71,8 @@ class _Axes:
 def _svg(front: Front) -> str:
     axes = _Axes(front.points)
     width, height = _LEFT + _WIDTH + _RIGHT, _TOP + _HEIGHT + _BOTTOM
-    parts = [
-        f'<svg width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="group" '
-        f'aria-label="plans by arena bytes and instructions">',
-        _scales(axes),
-    ]
+    size = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
+    parts = [f'<svg {size} role="group" aria-label="plans by arena bytes and instructions">', _scales(axes)]
     for mode in InputMode:
         line = [p for p in front.points if p.mode is mode and p.on_front]
         path = "L".join(f"{axes.x(p.arena_bytes):.1f} {axes.y(p.instructions):.1f}" for p in line)
@@ -117,7 +114,8 @@ def _point(axes: _Axes, front: Front, p: Point) -> str:
     pinned = f", pinned by {row['pinned by']}" if row["pinned by"] else ""
     about = escape(
         f"Plan {p.number}{now}: {_NAMES[p.mode]}, arena {row['arena']} B, {row['instructions']} instructions "
-        f"({row['to fastest']}), {p.stages} entries, {p.streamed_steps} streamed steps, scratch {row['scratch']} B{pinned}."
+        f"({row['to fastest']}), {p.stages} entries, {p.streamed_steps} streamed steps, "
+        f"scratch {row['scratch']} B{pinned}."
     )
     halo = f'<circle class="halo" cx="{x:.1f}" cy="{y:.1f}" r="15"/>' if p.configured else ""
     return (

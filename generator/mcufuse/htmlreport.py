@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A report as a page: the arena in time as a drawing, and the tables of the terminal.
 
-        bytes |  +--------+              a buffer is a rectangle: from the first to the last entry of the schedule
-              |  |B  ring |+--------+    in which it lives, and from its first to its last byte
-              |  +--------+|C       |
-              |A        |  |        |    rectangles overlap where a result is written over what has been read
-              +---------------------
-               entries of the schedule
+bytes |  +--------+              a buffer is a rectangle: from the first to the last entry of the schedule
+|  |B  ring |+--------+    in which it lives, and from its first to its last byte
+|  +--------+|C       |
+|A        |  |        |    rectangles overlap where a result is written over what has been read
++---------------------
+entries of the schedule
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ def _picture(report: Report) -> str:
     )
     return (
         "<section>\n<h2>the arena in time</h2>\n"
-        f'<p id="about" aria-live="polite">Point at a buffer, or reach it with the Tab key, to read what it is. {_how(report)}'
-        f'</p>\n<ul class="keys">{keys}</ul>\n'
+        '<p id="about" aria-live="polite">Point at a buffer, or reach it with the Tab key, to read what it is. '
+        f'{_how(report)}</p>\n<ul class="keys">{keys}</ul>\n'
         f'<div class="scroll" tabindex="0" role="region" aria-label="the arena in time">{arena_svg(report)}</div>\n'
         "</section>"
     )
@@ -151,16 +151,18 @@ def arena_svg(report: Report) -> str:
     slanted = max((len(_label(n)) for n in names), default=0) * _LABEL > axes.entry
     foot = 96 if slanted else 46
     width, height = _LEFT + axes.width + _RIGHT, _TOP + _PLOT + foot
+    frame = f'width="{width}" height="{height}" viewBox="0 0 {width} {height}"'
+    label = f"{escape(str(report['name']))}: buffers by entry of the schedule and bytes"
+    below = "entries of the schedule, in the order in which they run"
     parts = [
-        f'<svg width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="group" '
-        f'aria-label="{escape(str(report["name"]))}: buffers by entry of the schedule and bytes">',
+        f'<svg {frame} role="group" aria-label="{label}">',
         _PATTERNS,
         _stages(axes, names, slanted),
         _scale(axes, size),
         *_rectangles(axes, report, names),
         f'<g aria-hidden="true">{"".join(_captions(axes, report))}</g>',
         _lines(axes, report),
-        f'<text class="soft" x="{_LEFT}" y="{height - 8}">entries of the schedule, in the order in which they run</text>',
+        f'<text class="soft" x="{_LEFT}" y="{height - 8}">{below}</text>',
         "</svg>",
     ]
     return "\n".join(parts)
@@ -180,7 +182,9 @@ def _stages(axes: _Axes, names: Sequence[Sequence[str]], slanted: bool) -> str:
                 f'<text class="soft" x="{middle:.1f}" y="{_TOP - 8}" text-anchor="middle">{len(steps)} steps</text>'
             )
         parts.append(f'<path class="grid" d="M{left:.1f} {_TOP}V{_TOP + _PLOT + 5}"/>')
-        turn = f' transform="rotate(-40 {middle:.1f} {under})" text-anchor="end"' if slanted else ' text-anchor="middle"'
+        turn = (
+            f' transform="rotate(-40 {middle:.1f} {under})" text-anchor="end"' if slanted else ' text-anchor="middle"'
+        )
         parts.append(f'<text x="{middle:.1f}" y="{under}"{turn}>{escape(_label(steps))}</text>')
     return "".join(parts)
 

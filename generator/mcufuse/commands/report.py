@@ -23,7 +23,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="directory or report.json of `mcufuse compile`, or a configuration",
     )
     add_core(parser)
-    parser.add_argument("--html", metavar="FILE", type=Path, help="also write a page with the arena in time as a drawing")
+    parser.add_argument(
+        "--html", metavar="FILE", type=Path, help="also write a page with the arena in time as a drawing"
+    )
     add_json(parser)
     add_quiet(parser)
 
