@@ -18,7 +18,7 @@ from typing import Any
 
 from .baremetal import RunResult, build, run
 from .config import Config, Input
-from .costs import bytes_moved, estimated_cycles
+from .costs import bytes_moved, estimated_cycles, terms
 from .output import write_files
 from .pipeline import Compiled, compile_network
 from .report import Block, Table
@@ -39,8 +39,7 @@ class Layer:
     modelled: int
     cycles: int  # estimated from the count
     bytes_moved: int
-    ticks: int
-    outputs: int  # bytes of the result
+    terms: tuple[float, ...]  # `costs.terms`, what the model is fitted with
 
     @property
     def error(self) -> float:
@@ -98,8 +97,7 @@ def _layers(compiled: Compiled, core: Core, result: RunResult) -> tuple[Layer, .
                 modelled=step.lowered.instructions,
                 cycles=estimated_cycles(core, step.lowered.function, count.instructions),
                 bytes_moved=bytes_moved(step),
-                ticks=step.ticks,
-                outputs=step.out_height * step.out_row_bytes,
+                terms=terms(step.lowered, step.macs, compiled.graph.tensors[step.op.output]),
             )
         )
     return tuple(layers)
@@ -117,11 +115,12 @@ def lay_out_layers(found: Layers) -> Block:
     rows = [_row(layer, found.total) for layer in layers]
     rows.append(_row(_sum(layers), found.total))
     block = Block(f"{found.name} on {found.core.name}, every step on its own")
+    near = sum(abs(layer.error) <= 0.1 for layer in layers)
+    worst = max(abs(layer.error) for layer in layers)
     block.lines = [
-        f"{found.toolchain}; instructions are exact (QEMU, -icount), cycles estimated from published timings, with "
-        "memory that does not wait",
-        f"the model is off by {max(abs(layer.error) for layer in layers):.1%} at most, "
-        f"{sum(abs(layer.error) <= 0.1 for layer in layers)} of {len(layers)} steps are within 10%",
+        f"{found.toolchain}; instructions are exact (QEMU, -icount)",
+        "cycles are estimated from published timings, with memory that does not wait",
+        f"the model is off by {worst:.1%} at most, {near} of {len(layers)} steps are within 10%",
     ]
     block.table = Table(_HEADINGS, tuple(rows))
     return block
@@ -132,7 +131,7 @@ def _sum(layers: Sequence[Layer]) -> Layer:
         return sum(getattr(layer, field) for layer in layers)
 
     return Layer("total", "", total("macs"), total("instructions"), total("modelled"), total("cycles"),
-                 total("bytes_moved"), total("ticks"), total("outputs"))  # fmt: skip
+                 total("bytes_moved"), ())  # fmt: skip
 
 
 def _row(layer: Layer, total: int) -> tuple[str, ...]:

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a plan costs: instructions, bytes moved, and an estimate of cycles.
 
-Instructions of a step are what its kernel states (`Lowered.instructions`), plus what streaming adds: a tick of a step
+Instructions of a step are what its kernel states (`Lowered.instructions`), corrected by a table that was fitted to the
+reference networks (`costs_table.py`), plus what streaming adds: a tick of a step
 in a stage of several checks how far the steps before it are and finds its rows in rings.
 
 Cycles are estimated as instructions times a factor for the core and the kind of kernel, from the timings that Arm
@@ -21,17 +22,42 @@ milliseconds.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from .kernels.base import CArray
+from .costs_table import CORRECTIONS
+from .ir import Tensor
+from .kernels.base import CArray, Lowered
 from .plan.arena import ArenaPlan
 from .schedule import Feed, Step
 from .target import Core, Isa
 
-__all__ = ["STREAMED_TICK", "bytes_moved", "cycles_per_instruction", "estimated_cycles", "plan_instructions"]
+__all__ = [
+    "STREAMED_TICK", "bytes_moved", "corrected", "cycles_per_instruction", "estimated_cycles", "plan_instructions",
+    "streamed_ticks", "terms",
+]  # fmt: skip
 
 STREAMED_TICK = 24
 """Instructions that a tick costs more inside a stage of several steps (measured: 21 to 27 on M3 and M4)."""
+
+
+def terms(lowered: Lowered, macs: int, output: Tensor) -> tuple[float, ...]:
+    """What the instructions of a step are composed of.
+
+    The kernel's own estimate; MACs; MACs of the last pixel of rows of odd width, which kernels that take two pixels at
+    a time do alone; bytes of output; ticks.
+    """
+    width = output.hwc[1]
+    single = macs / width if width % 2 else 0.0
+    return (lowered.instructions, macs, single, output.bytes, lowered.rows.ticks)
+
+
+def corrected(lowered: Lowered, core: Core, macs: int, output: Tensor) -> Lowered:
+    """The same with `instructions` as the fitted table says; unchanged where it says nothing."""
+    factors = CORRECTIONS.get((core.isa.value, lowered.function))
+    if factors is None:
+        return lowered
+    parts = terms(lowered, macs, output)
+    return replace(lowered, instructions=round(sum(f * part for f, part in zip(factors, parts, strict=True))))
 
 
 def plan_instructions(steps: Sequence[Step], plan: ArenaPlan) -> int:

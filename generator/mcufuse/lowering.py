@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from .costs import corrected
 from .errors import Problems
 from .ir import Graph, Reshape
 from .kernels import KERNELS
@@ -41,8 +42,9 @@ def lower_graph(
             reasons = "; ".join(f"{r.function}: {r.reason}" for r in options if isinstance(r, Refusal))
             problems.add(reasons or "there is no kernel for it", place=f"{op.kind} {', '.join(op.origin) or op.name}")
             continue
-        ways[op.name] = fits if scratch_limit is None else _lean(fits, scratch_limit)
         macs[op.name] = kernel.macs(op, graph) if kernel else 0
+        fits = [corrected(o, core, macs[op.name], graph.tensors[op.output]) for o in fits]
+        ways[op.name] = fits if scratch_limit is None else _lean(fits, scratch_limit)
     problems.raise_if_any()
     return _choose(ways), macs
 
