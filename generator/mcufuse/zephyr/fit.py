@@ -34,6 +34,9 @@ __all__ = ["Demand", "Placement", "Spot", "check_fit", "main", "resolve_placemen
 ZEPHYR_FLASH_FLOOR = 4096
 ZEPHYR_RAM_FLOOR = 1024
 
+# Zephyr compiles with -ffreestanding, which makes a call of each memcpy() of four bytes, and of what the kernels
+# know at compile time something to be loaded. The code is the same as elsewhere with the built-in functions back.
+_ZEPHYR_CFLAGS = ("-fbuiltin",)
 _KEYS = ("arena", "weights")
 _DEFAULTS = {"arena": ".bss", "weights": ".rodata"}
 _NO_REGION = 'this board has none; add a node with compatible = "zephyr,memory-region", "mmio-sram" in an overlay'
@@ -207,7 +210,7 @@ def _run(args: argparse.Namespace) -> int:
     usage = check_fit(placed, config, memory, str(args.config))
     placement = placed[-1][1]
     report = json.loads(args.report.read_text(encoding="utf-8"))
-    cflags = [*report.get("cflags", ["-O2"]), *placement.cflags()]
+    cflags = [*report["cflags"], *_ZEPHYR_CFLAGS, *placement.cflags()]
     _write_if_changed(args.out / "cflags", "\n".join(cflags) + "\n")
     fit = {"name": demands[-1].name, "config": str(args.config), "placement": asdict(placement), "memory": usage}
     _write_if_changed(args.out / "fit.json", json.dumps(fit, indent=2, sort_keys=True) + "\n")
