@@ -10,6 +10,6 @@ for name in kws vww ic ad sww; do
   models+=("examples/models/${name}_int8.tflite")
 done
 if [ "$#" -eq 0 ]; then
-  set -- --core cortex-m3 --core cortex-m4
+  set -- --core cortex-m3 --core cortex-m4 --core cortex-m55
 fi
 exec .venv/bin/mcufuse bench "${models[@]}" "$@"
