@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What memory costs in speed: all plans of a network that no other one beats in both.
 
-Three choices make plans differ, and each can be pinned in the YAML:
+Four choices make plans differ, and each can be pinned in the YAML:
 
     input.mode       input 0 stands in the arena, or is fed row by row and never exists as a whole
     plan.scratch     the fastest kernels, or slower ones that need less scratch
+    plan.strips      nothing computed twice, or bottlenecks in strips (`passes.strips`)
     plan.allowance   from every step on its own to the least arena (`plan.stages`)
 
 Every combination is really planned: through the same functions as `mcufuse compile`, and checked by replay. The
@@ -27,7 +28,8 @@ from .errors import UserError
 from .ir import Graph
 from .lowering import lower_graph
 from .objective import objective_of
-from .pipeline import best_order, import_network, simplify
+from .passes.strips import apply_strips
+from .pipeline import best_order, import_network, least_planner, simplify
 from .plan.check import check_plan
 from .plan.order import candidate_orders
 from .plan.pareto import least_on_front
@@ -39,6 +41,7 @@ __all__ = ["Front", "Point", "explore", "pinned_allowance"]
 
 _ALIGN = 4
 _MOST_LIMITS = 8  # of scratch that are tried
+_STRIPS = (2, 4)  # that are tried
 _LARGEST = 1_000_000  # allowance that the YAML takes
 
 Progress = Callable[[str], object]
@@ -46,12 +49,13 @@ Progress = Callable[[str], object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """One checked plan. `allowance` and `scratch` are what pins it; None: nothing to pin."""
+    """One checked plan. `allowance`, `scratch` and `strips` are what pins it; None: nothing to pin."""
 
     number: int
     mode: InputMode
     allowance: float | None
     scratch: int | None
+    strips: int | None
     arena_bytes: int
     lower_bound: int  # of the arena, for these stages
     schedule_bound: int  # for any stages in this order of operators
@@ -71,6 +75,7 @@ class Point:
             "input.mode": self.mode.value,
             "plan.allowance": None if self.allowance is None else f"{self.allowance:.12g}",
             "plan.scratch": None if self.scratch is None else str(self.scratch),
+            "plan.strips": None if self.strips is None else str(self.strips),
         }
 
 
@@ -148,35 +153,60 @@ class _Explorer:
             found.append(most - 1)
         return found
 
-    def allowances(self, mode: InputMode, scratch: int | None) -> list[float]:
+    def cut(self, mode: InputMode, strips: int | None, scratch: int | None) -> Graph:
+        """The network with its bottlenecks in strips where that pays."""
+        if strips is None:
+            return self.graph
+        objective = replace(objective_of(self.config), scratch_limit=scratch)
+        return apply_strips(self.graph, strips, least_planner(self.core, mode is InputMode.ROWS, objective))
+
+    def allowances(self, mode: InputMode, scratch: int | None, graph: Graph) -> list[float]:
         """All that make a difference, over the orders worth planning."""
-        lowered, macs = lower_graph(self.graph, self.core, scratch_limit=scratch)
+        lowered, macs = lower_graph(graph, self.core, scratch_limit=scratch)
         values: set[float] = set()
-        for ops in candidate_orders(self.graph):
-            ordered = self.graph.with_(ops=ops)
+        for ops in candidate_orders(graph):
+            ordered = graph.with_(ops=ops)
             steps = make_steps(ordered, lowered, macs, fed_rows=mode is InputMode.ROWS)
             values.update(_allowances(Stager(ordered, steps, _ALIGN)))
         return sorted(values)
 
-    def point(self, mode: InputMode, allowance: float | None, scratch: int | None) -> Point:
-        """Plans, checks and counts."""
+    def ways(self, mode: InputMode, say: Progress) -> list[Point]:
+        """All plans of an input mode."""
+        points: list[Point] = []
+        for scratch in self.limits():
+            say(f"planning: input {mode.value}, " + ("any scratch" if scratch is None else f"scratch up to {scratch}"))
+            allowances = self.allowances(mode, scratch, self.graph)
+            points += [self.point(mode, a, scratch, None, self.graph) for a in allowances]
+        for strips in _STRIPS:
+            say(f"planning: input {mode.value}, {strips} strips")
+            graph = self.cut(mode, strips, None)
+            if graph.ops != self.graph.ops:
+                allowances = self.allowances(mode, None, graph)
+                points += [self.point(mode, a, None, strips, graph) for a in allowances]
+        return points
+
+    def point(
+        self, mode: InputMode, allowance: float | None, scratch: int | None, strips: int | None, cut: Graph
+    ) -> Point:
+        """Plans, checks and counts the network, which `cut` is after cutting it into strips."""
         objective = objective_of(self.config)
         allowed = objective.ram_allowance if allowance is None else allowance
-        lowered, macs = lower_graph(self.graph, self.core, scratch_limit=scratch)
-        fed = mode is InputMode.ROWS
-        graph, steps, plan = best_order(self.graph, lowered, macs, fed, allowed)
+        lowered, macs = lower_graph(cut, self.core, scratch_limit=scratch)
+        graph, steps, plan = best_order(cut, lowered, macs, mode is InputMode.ROWS, allowed)
         check_plan(graph, steps, plan)
         instances, _ = choose_instances("n", step_names(graph, steps), steps, objective.least_to_share)
+        once = sum(lower_graph(self.graph, self.core)[1].values())
         return Point(
             number=0,
             mode=mode,
             allowance=allowance,
             scratch=scratch,
+            strips=strips,
             arena_bytes=plan.arena_bytes,
             lower_bound=plan.lower_bound,
             schedule_bound=plan.schedule_bound,
             instructions=plan_instructions(steps, plan),
-            recomputed_macs=sum(step.macs for step in steps) - sum(macs.values()),
+            recomputed_macs=sum(step.macs for step in steps) - once,
             stages=len(plan.stages),
             streamed_steps=sum(c.last - c.first + 1 for c in plan.stages if c.last > c.first),
             scratch_bytes=max((c.scratch_bytes for c in plan.stages), default=0),
@@ -197,15 +227,10 @@ def explore(config: Config, core: Core, *, progress: Progress | None = None) -> 
     say(f"importing {config.model.name}")
     graph, _ = simplify(import_network(config))
     explorer = _Explorer(config, graph, core)
-    own = explorer.point(config.input.mode, config.plan.allowance, config.plan.scratch)
-    limits = explorer.limits()
-    points: list[Point] = []
-    for mode in InputMode:
-        candidates = []
-        for scratch in limits:
-            say(f"planning: input {mode.value}, " + ("any scratch" if scratch is None else f"scratch up to {scratch}"))
-            candidates += [explorer.point(mode, a, scratch) for a in explorer.allowances(mode, scratch)]
-        points += _front(candidates, own if own.mode is mode else None)
+    mode, pinned = config.input.mode, config.plan
+    cut = explorer.cut(mode, pinned.strips, pinned.scratch)
+    own = explorer.point(mode, pinned.allowance, pinned.scratch, pinned.strips, cut)
+    points = [p for each in InputMode for p in _front(explorer.ways(each, say), own if own.mode is each else None)]
     numbered = tuple(replace(point, number=i + 1) for i, point in enumerate(points))
     return Front(config.name, core, config.optimize.value, numbered)
 

@@ -107,8 +107,23 @@ def _dot(mode: InputMode, x: float, y: float) -> str:
     return f'<rect class="dot" x="{x - 9:.1f}" y="{y - 9:.1f}" width="18" height="18" rx="2"/>'
 
 
+def _hides(axes: _Axes, p: Point, other: Point) -> bool:
+    """Whether a point of the other input mode, drawn later, would cover this one."""
+    near = abs(axes.x(p.arena_bytes) - axes.x(other.arena_bytes)) < 16
+    return (
+        near
+        and other.number > p.number
+        and other.mode is not p.mode
+        and (abs(axes.y(p.instructions) - axes.y(other.instructions)) < 16)
+    )
+
+
 def _point(axes: _Axes, front: Front, p: Point) -> str:
     x, y = axes.x(p.arena_bytes), axes.y(p.instructions)
+    stem = ""
+    if any(_hides(axes, p, other) for other in front.points):
+        stem = f'<path class="stem" d="M{x:.1f} {y:.1f}v-26"/>'
+        y -= 26
     row = dict(zip((h.lstrip(">") for h in HEADINGS), cells(front, p), strict=True))
     now = ", the plan of the configuration as it is" if p.configured else ""
     pinned = f", pinned by {row['pinned by']}" if row["pinned by"] else ""
@@ -120,6 +135,6 @@ def _point(axes: _Axes, front: Front, p: Point) -> str:
     halo = f'<circle class="halo" cx="{x:.1f}" cy="{y:.1f}" r="15"/>' if p.configured else ""
     return (
         f'<g class="point {p.mode.value}{" now" if p.configured else ""}" tabindex="0" role="img" aria-label="{about}" '
-        f'data-about="{about}" data-row="point{p.number}" data-arena="{p.arena_bytes}"><title>{about}</title>{halo}'
+        f'data-about="{about}" data-row="point{p.number}" data-arena="{p.arena_bytes}"><title>{about}</title>{stem}{halo}'
         f'{_dot(p.mode, x, y)}<text x="{x:.1f}" y="{y + 4:.1f}" text-anchor="middle">{p.number}</text></g>'
     )

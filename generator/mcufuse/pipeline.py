@@ -46,7 +46,9 @@ from .summary import summarize
 from .target import Core
 from .verify import verify
 
-__all__ = ["Compiled", "best_order", "compile_graph", "compile_network", "import_network", "simplify"]
+__all__ = [
+    "Compiled", "best_order", "compile_graph", "compile_network", "import_network", "least_planner", "simplify",
+]  # fmt: skip
 
 Array = npt.NDArray[Any]
 Progress = Callable[[str], object]
@@ -123,7 +125,7 @@ def compile_graph(
     With `strips`, bottlenecks whose line buffers decide the arena are cut into that many vertical strips.
     """
     if strips is not None:
-        graph = apply_strips(graph, strips, _planner(core, fed_rows, objective))
+        graph = apply_strips(graph, strips, least_planner(core, fed_rows, objective))
         verify(graph)
     lowered, macs = lower_graph(graph, core, scratch_limit=objective.scratch_limit)
     sliding = None
@@ -155,7 +157,7 @@ def _hop(config: Config) -> Hop | None:
     return Hop(config.input.hop, config.place("input.hop"))
 
 
-def _planner(core: Core, fed_rows: bool, objective: Objective) -> Planner:
+def least_planner(core: Core, fed_rows: bool, objective: Objective) -> Planner:
     """Plans for the least memory."""
 
     def plan(graph: Graph) -> tuple[Sequence[Step], ArenaPlan]:
