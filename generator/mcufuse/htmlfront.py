@@ -135,6 +135,7 @@ def _point(axes: _Axes, front: Front, p: Point) -> str:
     halo = f'<circle class="halo" cx="{x:.1f}" cy="{y:.1f}" r="15"/>' if p.configured else ""
     return (
         f'<g class="point {p.mode.value}{" now" if p.configured else ""}" tabindex="0" role="img" aria-label="{about}" '
-        f'data-about="{about}" data-row="point{p.number}" data-arena="{p.arena_bytes}"><title>{about}</title>{stem}{halo}'
+        f'data-about="{about}" data-row="point{p.number}" data-arena="{p.arena_bytes}"><title>{about}</title>'
+        f"{stem}{halo}"
         f'{_dot(p.mode, x, y)}<text x="{x:.1f}" y="{y + 4:.1f}" text-anchor="middle">{p.number}</text></g>'
     )
