@@ -147,9 +147,7 @@ class AvgPool2DKernel(Kernel[AvgPool2D]):
             )
             reach = np.full(most - least + 1, 255 * taps, np.int64)
             zero = np.zeros_like(reach)
-            plan = plan_requant(
-                entries, bias=zero, raw_lo=-reach, raw_hi=reach, out_zero=op.out_zero, clamp=op.clamp
-            )
+            plan = plan_requant(entries, bias=zero, raw_lo=-reach, raw_hi=reach, out_zero=op.out_zero, clamp=op.clamp)
             if isinstance(plan, Refusal):
                 return [Refusal(function, plan.reason)]
             cost = plan.instructions
