@@ -6,12 +6,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import time
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from west.manifest import ImportFlag, Manifest
 
 from mcufuse.errors import UserError
 from mcufuse.zephyr import build as build_module
@@ -278,3 +282,29 @@ def test_a_toolchain_that_the_user_named_stays(tmp_path: Path, monkeypatch: pyte
     assert toolchain_env(named) == named
     (tmp_path / "zephyr-sdk-0.17.0").mkdir()
     assert toolchain_env({}) == {}
+
+
+def test_requirements_are_those_of_the_package(repo: Path) -> None:
+    package = tomllib.loads((repo / "pyproject.toml").read_text())["project"]["dependencies"]
+    lines = (repo / "generator" / "west" / "requirements.txt").read_text().splitlines()
+    wanted = [line for line in lines if not line.startswith("#")]
+    assert wanted
+    assert set(wanted) <= set(package)
+    # The rest of the package's is for talking to boards and for west itself, which runs already.
+    assert {re.split("[>=]", line)[0] for line in set(package) - set(wanted)} == {"pyserial", "west"}
+    extension = (repo / "generator" / "west" / "mcufuse_west.py").read_text()
+    names = re.findall(r'"\w+": "([\w-]+)"', extension.partition("NEEDED = ")[2].partition("\n")[0])
+    assert {name.lower() for name in names} == {line.partition(">")[0].lower() for line in wanted}
+
+
+def test_our_manifest_and_extension_command(repo: Path) -> None:
+    manifest = Manifest.from_data((repo / "west.yml").read_text(), import_flags=ImportFlag.IGNORE)
+    assert manifest.projects[0].west_commands == ["generator/west/west-commands.yml"]
+    spec = yaml.safe_load((repo / "generator" / "west" / "west-commands.yml").read_text())
+    (entry,) = spec["west-commands"]
+    source = (repo / entry["file"]).read_text()
+    (command,) = entry["commands"]
+    assert f"class {command['class']}(WestCommand)" in source
+    module = yaml.safe_load((repo / "zephyr" / "module.yml").read_text())
+    for path in [module["build"]["kconfig"], module["build"]["cmake"], *module["samples"], *module["tests"]]:
+        assert (repo / path).exists(), path

@@ -38,6 +38,7 @@ def test_all_suites_pass_on_the_emulated_boards() -> None:
     assert len(found) == len(QEMU_BOARDS), found
     for board, cases in found.items():
         assert {"kws", "ic", "vww", "selftest_finds_a_difference"} <= cases, board
+        assert {"conv2d", "depthwise", "fully_connected", "add", "softmax", "reshape"} <= cases, board
         assert ("ad" in cases) == (not board.startswith("qemu_cortex_m3")), board
 
 
