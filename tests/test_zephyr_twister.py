@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from mcufuse.elf import read_image
 from zephyr_support import REPO, TOPDIR, fresh, west
 
 pytestmark = pytest.mark.zephyr
@@ -95,3 +97,14 @@ def test_the_samples_run() -> None:
     names = {suite["name"] for suite in json.loads((outdir / "twister.json").read_text())["testsuites"]}
     assert any("hello_kws" in name for name in names)
     assert any("placement.carved" in name for name in names)
+    # One arena in the image, and each network checked against its own part of it.
+    (config,) = outdir.rglob("mcufuse.sample.two_networks/zephyr/.config")
+    build = config.parents[1]
+    done = west("mcufuse", "check", "-d", build)
+    assert done.returncode == 0, done.stdout
+    shared = read_image(build / "zephyr" / "zephyr.elf").symbol("mcufuse_arena_shared")
+    assert shared is not None
+    planned = {n: json.loads((build / "mcufuse" / n / "report.json").read_text())["arena_bytes"] for n in ("kws", "ic")}
+    assert shared.size == max(planned.values())
+    for name, size in planned.items():
+        assert re.search(rf"network {name}: arena {size:,} B, state \d{{1,3}} B", done.stdout)
