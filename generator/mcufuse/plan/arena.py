@@ -90,7 +90,8 @@ def plan_arena(
     if sliding is None:
         stager = Stager(graph, steps, align)
         chosen, schedule_bound = stager.choose(allowance)
-        return _packed(_buffers(graph, steps, stager, chosen), chosen, schedule_bound, align)
+        plan = _packed(_buffers(graph, steps, stager, chosen), chosen, schedule_bound, align)
+        return plan if allowance > 1 else _closer_to_bound(graph, steps, stager, plan, align)
     shared = len(sliding.steps)
     first = _shared_stage(graph, steps, sliding, align)
     kept = {sliding.window: sliding.rows * sliding.steps[-1].out_row_bytes}
@@ -112,6 +113,32 @@ def plan_arena(
     buffers += [replace(b, last=end) if b.role is not Role.SCRATCH else b for b in _stage_buffers(steps, 0, first)]
     schedule_bound += sum(r.rows * r.row_bytes for r in first.rings)
     return _packed(buffers, chosen, schedule_bound, align)
+
+
+def _closer_to_bound(graph: Graph, steps: Sequence[Step], stager: Stager, plan: ArenaPlan, align: int) -> ArenaPlan:
+    """Joins stages where buffers reach the top of the arena, as long as that lowers it.
+
+    The local peaks of all stages may fit while their buffers do not fit together: what one stage leaves high, the
+    next may need low. A joined stage has no buffer between its parts.
+    """
+    while plan.arena_bytes > plan.schedule_bound:
+        edges = {
+            s for b in plan.buffers if b.offset + b.bytes == plan.arena_bytes for s in (b.first - 1, b.first, b.last)
+        }
+        trials = []
+        for s in sorted(e for e in edges if 0 <= e < len(plan.stages) - 1):
+            first, last = plan.stages[s].first, plan.stages[s + 1].last
+            if stager.earliest(last) <= first:
+                joined = stager.candidate(first, last)
+                if joined.peak < plan.arena_bytes:
+                    chosen = [*plan.stages[:s], joined, *plan.stages[s + 2 :]]
+                    buffers = _buffers(graph, steps, stager, chosen)
+                    trials.append(_packed(buffers, chosen, plan.schedule_bound, align))
+        better = min(trials, key=lambda p: p.arena_bytes, default=plan)
+        if better.arena_bytes >= plan.arena_bytes:
+            return plan
+        plan = better
+    return plan
 
 
 def _shared_stage(graph: Graph, steps: Sequence[Step], sliding: Sliding, align: int) -> StageCandidate:
