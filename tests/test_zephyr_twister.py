@@ -98,7 +98,7 @@ def test_the_samples_run() -> None:
     assert any("hello_kws" in name for name in names)
     assert any("placement.carved" in name for name in names)
     # One arena in the image, and each network checked against its own part of it.
-    (config,) = outdir.rglob("mcufuse.sample.two_networks/zephyr/.config")
+    (config,) = outdir.rglob("mcufuse.sample.shared_arena/zephyr/.config")
     build = config.parents[1]
     done = west("mcufuse", "check", "-d", build)
     assert done.returncode == 0, done.stdout
