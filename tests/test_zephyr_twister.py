@@ -102,9 +102,10 @@ def test_the_samples_run() -> None:
     build = config.parents[1]
     done = west("mcufuse", "check", "-d", build)
     assert done.returncode == 0, done.stdout
-    shared = read_image(build / "zephyr" / "zephyr.elf").symbol("mcufuse_arena_shared")
+    shared = read_image(build / "zephyr" / "zephyr.elf").symbol("mcufuse_arena_senses")
     assert shared is not None
-    planned = {n: json.loads((build / "mcufuse" / n / "report.json").read_text())["arena_bytes"] for n in ("kws", "ic")}
+    reports = {n: json.loads((build / "mcufuse" / n / "report.json").read_text()) for n in ("kws", "ic", "vww")}
+    planned = {name: report["arena_bytes"] for name, report in reports.items()}
     assert shared.size == max(planned.values())
     for name, size in planned.items():
         assert re.search(rf"network {name}: arena {size:,} B, state \d{{1,3}} B", done.stdout)
