@@ -56,7 +56,8 @@ MF_INLINE void mf_concat_height_row_8(const struct mf_concat_cfg *cfg,
 	MF_UNROLL
 	for (int32_t k = 0; k < cfg->operands; k++) {
 		if (in[k] != NULL && in[k] != out) {
-			memcpy(out, in[k], (size_t)cfg->out_bytes);
+			/* the output may begin a few bytes before the operand */
+			memmove(out, in[k], (size_t)cfg->out_bytes);
 		}
 	}
 }
