@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Every target sets up what it needs by itself (scripts/setup.sh), and says what it installs.
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast bench lint format setup clean
+.PHONY: help demo test test-all test-fast bench lint format setup clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -10,7 +10,10 @@ help: ## show the targets
 demo: ## build the example network into firmware and run it in QEMU
 	@scripts/demo.sh
 
-test: ## run all tests
+test: ## run the tests, those on Zephyr included
+	@scripts/test.sh -m "not slow or zephyr"
+
+test-all: ## run the long sweeps, too
 	@scripts/test.sh
 
 test-fast: ## run the tests that take seconds
