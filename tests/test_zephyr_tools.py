@@ -24,7 +24,7 @@ from mcufuse.zephyr.builds import BuildDir, default_build_dir
 from mcufuse.zephyr.linker import BuildWatch
 from mcufuse.zephyr.process import Outcome, run_watched
 from mcufuse.zephyr.twister import read_outcome
-from mcufuse.zephyr.workspace import toolchain_env
+from mcufuse.zephyr.workspace import project_env, toolchain_env
 
 PYTHON = sys.executable
 
@@ -308,3 +308,14 @@ def test_our_manifest_and_extension_command(repo: Path) -> None:
     module = yaml.safe_load((repo / "zephyr" / "module.yml").read_text())
     for path in [module["build"]["kconfig"], module["build"]["cmake"], *module["samples"], *module["tests"]]:
         assert (repo / path).exists(), path
+
+
+def test_twister_finds_the_west_that_runs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scripts = tmp_path / "venv" / "bin"
+    scripts.mkdir(parents=True)
+    (scripts / "west").touch()
+    monkeypatch.setattr(sys, "executable", str(scripts / "python"))
+    found = project_env({"PATH": "/bin", "ZEPHYR_BASE": "/z"})
+    assert found["PATH"].split(os.pathsep) == [str(scripts), "/bin"]
+    (scripts / "west").unlink()
+    assert project_env({"PATH": "/bin", "ZEPHYR_BASE": "/z"})["PATH"] == "/bin"

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -26,7 +27,7 @@ from ..doctor import find_zephyr_base
 from ..errors import UserError
 from ..paths import checkout_dir
 
-__all__ = ["make_workspace", "repository", "toolchain_env", "zephyr_base"]
+__all__ = ["make_workspace", "project_env", "repository", "toolchain_env", "zephyr_base"]
 
 _SDK_PLACES = ("~", "~/.local", "~/.local/opt", "~/bin", "/opt", "/usr", "/usr/local")  # as FindZephyr-sdk.cmake looks
 
@@ -137,8 +138,15 @@ def west_topdir(start: Path) -> Path | None:
 
 
 def project_env(environment: Mapping[str, str], start: Path | None = None) -> dict[str, str]:
-    """`environment` for a Zephyr build started in `start`: the toolchain and, outside a workspace, ZEPHYR_BASE."""
+    """`environment` for a Zephyr build started in `start`: the toolchain and, outside a workspace, ZEPHYR_BASE.
+
+    The directory of the running Python comes first in PATH when it holds west: twister calls `west flash` by name, and
+    in a virtual environment that is not activated it would not find it, or find another one.
+    """
     env = toolchain_env(environment)
+    scripts = Path(sys.executable).parent
+    if (scripts / "west").is_file():
+        env["PATH"] = os.pathsep.join([str(scripts), env.get("PATH", os.defpath)])
     if not env.get("ZEPHYR_BASE") and west_topdir(start or Path.cwd()) is None:
         env["ZEPHYR_BASE"] = str(zephyr_base())
     return env
