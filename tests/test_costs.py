@@ -19,20 +19,20 @@ from mcufuse.config import load_config
 from mcufuse.costs import (
     STREAMED_TICK,
     bytes_moved,
+    constant_bytes,
     corrected,
-    cycles_per_instruction,
-    estimated_cycles,
     plan_instructions,
     streamed_ticks,
     terms,
 )  # fmt: skip
 from mcufuse.costs_table import CORRECTIONS
+from mcufuse.cycles import cycles_per_instruction, estimated_cycles, flash_stalls
 from mcufuse.ir import Graph
 from mcufuse.lowering import lower_graph
 from mcufuse.plan.arena import plan_arena
 from mcufuse.report import render_plain
 from mcufuse.schedule import make_steps
-from mcufuse.target import CORES, core_by_name
+from mcufuse.target import CORES, Flash, core_by_name
 
 M3, M4 = core_by_name("cortex-m3"), core_by_name("cortex-m4")
 
@@ -102,7 +102,26 @@ def test_cycles(core: object) -> None:
     chosen = next(c for c in CORES if c is core)
     for function in ("mf_conv2d_row_s8", "mf_conv2d_row_s8_mve", "mf_softmax_row_s8", "mf_add_row_s8"):
         assert 0.5 < cycles_per_instruction(chosen, function) <= 2.0
-    assert estimated_cycles(M4, "mf_conv2d_row_s8_dsp", 1000) == 1200
+
+
+def test_cycles_of_a_flash_that_waits() -> None:
+    g = GraphBuilder(1)
+    network = g.build(g.conv(g.input(1, 4, 6, 8), 8, (1, 1)))
+    lowered, macs = lower_graph(network, M4)
+    (step,) = make_steps(network, lowered, macs)
+    output = network.tensors[step.op.output]
+    code, constants = step.lowered.code_bytes, constant_bytes(step)
+    lines = -(-code // 16) + -(-constants // 16)  # each line once: both caches hold everything
+    cached = Flash(5, 16, icache_bytes=code, dcache_bytes=constants)
+    assert flash_stalls(Flash(), step, output, 16_000) == 0
+    assert flash_stalls(cached, step, output, 16_000) == 5 * lines
+    no_dcache = flash_stalls(replace(cached, dcache_bytes=constants - 1), step, output, 16_000)
+    assert no_dcache - 5 * lines == 5 * (
+        -(-constants * 4 * 3 // 16) - -(-constants // 16)
+    )  # 4 rows of 3 pairs of pixels
+    no_icache = flash_stalls(replace(cached, icache_bytes=code - 1), step, output, 16_000)
+    assert no_icache - 5 * lines == 5 * (16_000 * 3 // 16 - -(-code // 16))  # 3 bytes an instruction
+    assert estimated_cycles(M4, cached, step, output, 1000) == 1200 + 5 * lines
 
 
 @pytest.mark.qemu

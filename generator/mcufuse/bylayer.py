@@ -18,11 +18,12 @@ from typing import Any
 
 from .baremetal import RunResult, build, run
 from .config import Config, Input
-from .costs import bytes_moved, estimated_cycles, terms
+from .costs import bytes_moved, terms
+from .cycles import estimated_cycles
 from .output import write_files
 from .pipeline import Compiled, compile_network
 from .report import Block, Table
-from .target import Core
+from .target import Core, Flash
 from .vectors import default_cases, make_input
 
 __all__ = ["Layer", "Layers", "lay_out_layers", "measure_layers"]
@@ -53,6 +54,7 @@ class Layers:
 
     name: str
     core: Core
+    flash: Flash
     toolchain: str
     total: int  # instructions of the whole inference
     layers: tuple[Layer, ...]
@@ -61,7 +63,7 @@ class Layers:
         """For tools."""
         rows = [asdict(layer) | {"error": round(layer.error, 4)} for layer in self.layers]
         return {"name": self.name, "core": self.core.name, "toolchain": self.toolchain, "instructions": self.total,
-                "layers": rows}  # fmt: skip
+                "flash": asdict(self.flash), "layers": rows}  # fmt: skip
 
 
 def measure_layers(config: Config, core: Core) -> Layers:
@@ -73,7 +75,9 @@ def measure_layers(config: Config, core: Core) -> Layers:
         write_files(generated, compiled.files | {"report.json": json.dumps(compiled.report)})
         image = build(generated, core, out_dir=Path(temporary) / "build")
         result = run(image, inputs=[_inputs(compiled)])
-    return Layers(config.name, core, image.toolchain.label, result.instructions[0], _layers(compiled, core, result))
+    flash = config.target.flash
+    layers = _layers(compiled, core, flash, result)
+    return Layers(config.name, core, flash, image.toolchain.label, result.instructions[0], layers)
 
 
 def _inputs(compiled: Compiled) -> list[Any]:
@@ -84,10 +88,11 @@ def _inputs(compiled: Compiled) -> list[Any]:
     ]
 
 
-def _layers(compiled: Compiled, core: Core, result: RunResult) -> tuple[Layer, ...]:
+def _layers(compiled: Compiled, core: Core, flash: Flash, result: RunResult) -> tuple[Layer, ...]:
     layers = []
     for row, step, count in zip(compiled.report["steps"], compiled.steps, result.steps, strict=True):
         assert row["name"] == count.name
+        output = compiled.graph.tensors[step.op.output]
         layers.append(
             Layer(
                 name=count.name,
@@ -95,9 +100,9 @@ def _layers(compiled: Compiled, core: Core, result: RunResult) -> tuple[Layer, .
                 macs=step.macs,
                 instructions=count.instructions,
                 modelled=step.lowered.instructions,
-                cycles=estimated_cycles(core, step.lowered.function, count.instructions),
+                cycles=estimated_cycles(core, flash, step, output, count.instructions),
                 bytes_moved=bytes_moved(step),
-                terms=terms(step.lowered, step.macs, compiled.graph.tensors[step.op.output]),
+                terms=terms(step.lowered, step.macs, output),
             )
         )
     return tuple(layers)
@@ -119,11 +124,17 @@ def lay_out_layers(found: Layers) -> Block:
     worst = max(abs(layer.error) for layer in layers)
     block.lines = [
         f"{found.toolchain}; instructions are exact (QEMU, -icount)",
-        "cycles are estimated from published timings, with memory that does not wait",
+        f"cycles are estimated from published timings, {_memory(found.flash)}",
         f"the model is off by {worst:.1%} at most, {near} of {len(layers)} steps are within 10%",
     ]
     block.table = Table(_HEADINGS, tuple(rows))
     return block
+
+
+def _memory(flash: Flash) -> str:
+    if not flash.wait_states:
+        return "with memory that does not wait (see target.wait_states)"
+    return f"with {flash.wait_states} wait states for each {flash.line_bytes} B of flash"
 
 
 def _sum(layers: Sequence[Layer]) -> Layer:

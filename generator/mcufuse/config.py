@@ -13,7 +13,7 @@ from typing import Any
 
 from .errors import Problems, UserError
 from .schema import KEYS, SECTIONS, InputMode, Key, Optimize, Refusal, RoundingMode, identifier_problem
-from .target import DEFAULT_CORE, Core, core_by_name
+from .target import DEFAULT_CORE, Core, Flash, core_by_name
 from .yaml_marks import Entry, Mapping, Mark, Scalar, read_text, read_yaml
 
 __all__ = [
@@ -32,6 +32,15 @@ class Target:
     """What to generate for; `core` None: the board's when built by west, else the default."""
 
     core: Core | None = None
+    wait_states: int = 0
+    flash_line: int = 16
+    icache: int = 0
+    dcache: int = 0
+
+    @property
+    def flash(self) -> Flash:
+        """The part's flash, for estimates of cycles."""
+        return Flash(self.wait_states, self.flash_line, self.icache, self.dcache)
 
 
 @dataclass(frozen=True, slots=True)

@@ -309,6 +309,17 @@ KEYS: tuple[Key, ...] = (
         "cortex-m4",
     ),
     Key(
+        "target.wait_states",
+        Count(0, 64),
+        "Cycles that the core waits for a line of the flash, by the part's reference manual, for the clock in use. "
+        "This and the three keys below serve the estimate of cycles (`mcufuse bench --by-layer`), nothing else.",
+        "`0`",
+        "5",
+    ),
+    Key("target.flash_line", Count(4, 256), "Bytes that the flash reads at once.", "`16`", "16"),
+    Key("target.icache", Bytes(), "Size of the cache for code between core and flash.", "none", "1 KiB"),
+    Key("target.dcache", Bytes(), "Size of the cache for constants between core and flash.", "none", "256 B"),
+    Key(
         "budget.ram",
         Bytes(),
         "Limit for arena, state and worst stack of the network.",

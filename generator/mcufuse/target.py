@@ -9,7 +9,7 @@ from enum import Enum
 
 from .errors import UserError
 
-__all__ = ["CORES", "DEFAULT_CORE", "Core", "Isa", "core_by_name"]
+__all__ = ["CORES", "DEFAULT_CORE", "Core", "Flash", "Isa", "core_by_name"]
 
 
 class Isa(Enum):
@@ -28,6 +28,16 @@ class Core:
     isa: Isa
     gcc: tuple[str, ...]  # bare-metal compiler flags
     armv6: bool = False  # no SMULL, no unaligned loads, few instructions that reach the high registers
+
+
+@dataclass(frozen=True, slots=True)
+class Flash:
+    """How a part's flash answers, as its reference manual says for the clock in use. The default does not wait."""
+
+    wait_states: int = 0  # cycles that the core waits for a line
+    line_bytes: int = 16  # bytes read at once
+    icache_bytes: int = 0  # cache between core and flash, for code
+    dcache_bytes: int = 0  # the same for constants
 
 
 CORES: tuple[Core, ...] = (
