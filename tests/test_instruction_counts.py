@@ -9,7 +9,6 @@ import pytest
 from instruction_counts import ALLOWED, CORES, NETWORKS, count_instructions, load_baselines
 
 
-@pytest.mark.slow
 @pytest.mark.qemu
 @pytest.mark.parametrize("core", CORES)
 @pytest.mark.parametrize("network", NETWORKS)

@@ -42,6 +42,8 @@ class Found(ctypes.Structure):
         *((n, ctypes.c_uint32) for n in ("cases_run", "cases_failed", "case_index", "output", "index")),
         ("got", ctypes.c_int32),
         ("want", ctypes.c_int32),
+        ("clock", ctypes.c_void_p),
+        ("elapsed", ctypes.c_uint32),
     )
 
 

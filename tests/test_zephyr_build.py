@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from instruction_counts import load_baselines
 from mcufuse.elf import read_image
 from zephyr_support import REPO, TOPDIR, environment, fresh, once, west, workspace
 
@@ -21,6 +22,7 @@ pytestmark = pytest.mark.zephyr
 KWS = REPO / "examples" / "kws" / "kws.yaml"
 MODELS = REPO / "examples" / "models"
 BOARD = "qemu_cortex_m3"
+LM3S_CYCLE_NS = 80  # QEMU's lm3s6965evb out of reset: 200 MHz divided by 16
 
 
 def running_qemus(build: Path) -> list[str]:
@@ -57,6 +59,18 @@ def test_build_and_run(kws: Path) -> None:
     bound = int(re.findall(r"stack at most ([\d,]+) B", log)[0].replace(",", ""))
     assert bound <= used + 384 <= size + 384
     assert used < size
+
+
+def test_zephyr_costs_no_speed(kws: Path) -> None:
+    """An inference on Zephyr takes the instructions of the bare-metal one: same flags, same code; interrupts are few.
+
+    QEMU's cycle counter runs with the emulated board's clock, and an instruction takes 2^shift ns (-icount).
+    """
+    cycles = [int(n) for n in re.findall(r"PASS, (\d+) cycles", (kws / "run.log").read_text())]
+    shift = int(re.findall(r"CONFIG_QEMU_ICOUNT_SHIFT=(\d+)", (kws / "zephyr" / ".config").read_text())[0])
+    instructions = [n * LM3S_CYCLE_NS / 2**shift for n in cycles]
+    assert len(instructions) == 4
+    assert instructions == pytest.approx([load_baselines()["cortex-m3"]["kws"]] * 4, rel=0.02)
 
 
 def test_report_of_the_image(kws: Path) -> None:

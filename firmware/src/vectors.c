@@ -167,15 +167,24 @@ static void make(void *to, const struct mcufuse_vectors *v, unsigned int input,
 	}
 }
 
-static int feed(const struct mcufuse_vectors *v, const struct mcufuse_vector_case *c)
+static uint32_t now(const struct mcufuse_selftest_result *r)
+{
+	return r->clock != NULL ? r->clock() : 0U;
+}
+
+static int feed(const struct mcufuse_vectors *v, const struct mcufuse_vector_case *c,
+		struct mcufuse_selftest_result *r)
 {
 	const struct mcufuse_model *m = v->model;
 
 	for (uint32_t y = 0; y < m->input_rows; y++) {
+		uint32_t start;
 		int err;
 
 		make(v->row, v, 0U, c, c->stored, y * m->row_bytes, m->row_bytes);
+		start = now(r);
 		err = mcufuse_feed_rows(m, v->row, 1U);
+		r->elapsed += now(r) - start;
 		if (err != 0) {
 			return err;
 		}
@@ -183,10 +192,12 @@ static int feed(const struct mcufuse_vectors *v, const struct mcufuse_vector_cas
 	return 0;
 }
 
-static int run(const struct mcufuse_vectors *v, const struct mcufuse_vector_case *c, uint32_t i)
+static int run(const struct mcufuse_vectors *v, const struct mcufuse_vector_case *c, uint32_t i,
+	       struct mcufuse_selftest_result *r)
 {
 	const struct mcufuse_model *m = v->model;
 	const uint8_t *stored = c->stored;
+	uint32_t start;
 	int err;
 
 	if (m->feed_row != NULL && v->row == NULL) {
@@ -206,9 +217,15 @@ static int run(const struct mcufuse_vectors *v, const struct mcufuse_vector_case
 		}
 	}
 	if (err == 0 && m->feed_row != NULL) {
-		err = feed(v, c);
+		err = feed(v, c, r);
 	}
-	return err != 0 ? err : mcufuse_run(m);
+	if (err != 0) {
+		return err;
+	}
+	start = now(r);
+	err = mcufuse_run(m);
+	r->elapsed += now(r) - start;
+	return err;
 }
 
 static int32_t element(const uint8_t *data, const struct mcufuse_tensor *tensor, uint32_t i)
@@ -257,7 +274,8 @@ int mcufuse_selftest_case(const struct mcufuse_vectors *v, uint32_t i,
 	if (v == NULL || r == NULL || i >= v->n_cases) {
 		return -EINVAL;
 	}
-	err = run(v, &v->cases[i], i);
+	r->elapsed = 0U;
+	err = run(v, &v->cases[i], i, r);
 	if (err != 0) {
 		return err;
 	}

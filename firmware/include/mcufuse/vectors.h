@@ -61,6 +61,10 @@ struct mcufuse_selftest_result {
 	uint32_t index; /**< of the element within the output */
 	int32_t got;    /**< for float outputs the bit pattern */
 	int32_t want;
+	/** In, for mcufuse_selftest_case(): a counter that runs, or NULL. */
+	uint32_t (*clock)(void);
+	/** Out: what the counter gained in mcufuse_feed_rows() and mcufuse_run() of the last case. */
+	uint32_t elapsed;
 };
 
 /**
@@ -90,7 +94,7 @@ int mcufuse_selftest_case(const struct mcufuse_vectors *v, uint32_t i,
 /**
  * @brief Run all cases.
  *
- * @param r set in any case
+ * @param r set in any case; nothing is timed
  *
  * @retval 0 all outputs are as expected
  * @retval -EBADMSG some are not; @p r tells the first difference
