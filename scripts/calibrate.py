@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fits the cost model to exact counts of the reference networks, and writes generator/mcufuse/costs_table.py.
 
-For every row function on every instruction set, the count of a step is fitted by a sum of `costs.terms` with no
+For every row function on every kind of core, the count of a step is fitted by a sum of `costs.terms` with no
 negative factor, for the least sum of squared relative errors. There are at least two more steps of different cost than
 terms, and a further term must take at least a quarter off the error. There are two rounds, since the first table
 changes which kernels are chosen. Takes some minutes:
@@ -31,7 +31,7 @@ from mcufuse.target import core_by_name
 ROOT = Path(__file__).resolve().parents[1]
 TABLE = ROOT / "generator" / "mcufuse" / "costs_table.py"
 NETWORKS = ("kws", "ic", "vww", "ad", "sww")
-CORES = ("cortex-m3", "cortex-m4", "cortex-m55")
+CORES = ("cortex-m0plus", "cortex-m3", "cortex-m4", "cortex-m55")
 MOST_FOR_A_TICK = 150  # instructions; more is no overhead of a call, but a fit to too few shapes
 Terms = tuple[float, ...]
 
@@ -75,7 +75,7 @@ def _uncorrected(key: tuple[str, str], layer: Layer) -> Layer | None:
 
 
 def measure_all(groups: dict[tuple[str, str], list[Layer]]) -> None:
-    """Adds all steps by instruction set and row function, with terms as they are without corrections."""
+    """Adds all steps by kind of core and row function, with terms as they are without corrections."""
     for core in map(core_by_name, CORES):
         for network in NETWORKS:
             try:
@@ -85,7 +85,7 @@ def measure_all(groups: dict[tuple[str, str], list[Layer]]) -> None:
                 continue
             print(f"{network} on {core.name}: {found.total:,}", flush=True)
             for layer in found.layers:
-                key = (core.isa.value, layer.kernel)
+                key = (core.counts_as, layer.kernel)
                 raw = _uncorrected(key, layer)
                 if raw is not None:
                     groups.setdefault(key, []).append(raw)

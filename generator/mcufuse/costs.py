@@ -40,7 +40,7 @@ def terms(lowered: Lowered, macs: int, output: Tensor) -> tuple[float, ...]:
 
 def corrected(lowered: Lowered, core: Core, macs: int, output: Tensor) -> Lowered:
     """The same with `instructions` as the fitted table says; unchanged where it says nothing."""
-    factors = CORRECTIONS.get((core.isa.value, lowered.function))
+    factors = CORRECTIONS.get((core.counts_as, lowered.function))
     if factors is None:
         return lowered
     parts = terms(lowered, macs, output)

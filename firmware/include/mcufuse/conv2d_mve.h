@@ -58,7 +58,7 @@ MF_INLINE void mf_conv2d_row_s8_mve(const struct mf_conv2d_cfg *cfg,
 	const int values = cfg->k_h * cfg->k_w * channels;
 	const int depth = cfg->direct ? values : (values + 15) & ~15;
 	const int out_c = cfg->out_c / cfg->groups;
-	const int table = (out_c + MF_VECTOR_LANES - 1) / MF_VECTOR_LANES * MF_VECTOR_LANES * 3;
+	const int filled = (out_c + MF_VECTOR_LANES - 1) / MF_VECTOR_LANES * MF_VECTOR_LANES;
 	const struct mf_dot_mve_cfg dot = {
 		.depth = depth,
 		.distance = cfg->direct ? cfg->stride_w * cfg->in_c : depth,
@@ -69,8 +69,8 @@ MF_INLINE void mf_conv2d_row_s8_mve(const struct mf_conv2d_cfg *cfg,
 
 	(void)tick;
 	for (int g = 0; g < cfg->groups; g++) {
-		const int8_t *w = data->weights + g * depth * out_c;
-		const int32_t *block = data->requant + g * table;
+		const int8_t *w = data->weights + g * depth * filled;
+		const int32_t *block = data->requant + g * filled * 3;
 		const int8_t *x = cfg->direct ? in[0] : window;
 		int8_t *to = out + g * out_c;
 

@@ -111,92 +111,94 @@ MF_INLINE void mf_fill_s8(int8_t *to, int8_t value, int n)
 #if MF_HAS_MVE && defined(__OPTIMIZE__)
 #define MF_HAS_VECTOR_RUNS 1
 
-/**
- * @brief The sums of @p n runs of sixteen values of two pixels times four channels.
+/*
+ * A window in assembly, since GCC 12 does not use post-increments here, recomputes each address, and
+ * moves the accumulators about: those of VMLADAVA are even registers, and here all of them are in
+ * use, by name, since the compiler may fail to assign all of one class.
  *
- * In assembly, since GCC 12 does not use post-increments here, recomputes each address, and moves the
- * accumulators about: those of VMLADAVA are even registers, and here all of them are in use, by name,
- * since the compiler may fail to assign all of one class. The first run starts them.
+ * The first run starts the sums. It has `first` values of each pixel, and `first` weights a channel;
+ * when that is less than sixteen, a predicate makes zeros of the further values of the pixels, so that
+ * it does not matter what stands behind them or behind the weights. `rest` runs of sixteen follow.
  */
-#define MF_VECTOR_RUNS_2X4(s0, s1, x0, x1, w, n)                                                   \
+
+/* Four channels of a run of one or two pixels; `dot` is VMLADAV or VMLADAVA, `n` the weights a channel. */
+#define MF_RUN_1X4(dot, n)                                                                         \
+	"vldrb.u8 q2, [%[pw]], " n "\n\t"                                                          \
+	"vldrb.u8 q3, [%[pw]], " n "\n\t" dot ".s8 r0, q0, q2\n\t"                                 \
+	"vldrb.u8 q2, [%[pw]], " n "\n\t" dot ".s8 r2, q0, q3\n\t"                                 \
+	"vldrb.u8 q3, [%[pw]], " n "\n\t" dot ".s8 r4, q0, q2\n\t" dot ".s8 r6, q0, q3\n\t"
+#define MF_RUN_2X4(dot, n)                                                                         \
+	"vldrb.u8 q2, [%[pw]], " n "\n\t"                                                          \
+	"vldrb.u8 q3, [%[pw]], " n "\n\t" dot ".s8 r0, q0, q2\n\t" dot ".s8 r8, q1, q2\n\t"        \
+	"vldrb.u8 q2, [%[pw]], " n "\n\t" dot ".s8 r2, q0, q3\n\t" dot ".s8 r10, q1, q3\n\t"       \
+	"vldrb.u8 q3, [%[pw]], " n "\n\t" dot ".s8 r4, q0, q2\n\t" dot ".s8 r12, q1, q2\n\t" dot   \
+	".s8 r6, q0, q3\n\t" dot ".s8 lr, q1, q3\n\t"
+
+/** @brief The sums of one pixel times four channels. @p first and @p rest are constants. */
+#define MF_VECTOR_RUNS_1X4(s0, x0, w, first_, rest_)                                               \
 	do {                                                                                       \
-		__asm__("vldrb.u8 q0, [%[px]], #16\n\t"                                            \
-			"vldrb.u8 q2, [%[pw]], #16\n\t"                                            \
-			"vldrb.u8 q1, [%[py]], #16\n\t"                                            \
-			"vmladav.s8 r0, q0, q2\n\t"                                                \
-			"vldrb.u8 q3, [%[pw]], #16\n\t"                                            \
-			"vmladav.s8 r8, q1, q2\n\t"                                                \
-			"vldrb.u8 q2, [%[pw]], #16\n\t"                                            \
-			"vmladav.s8 r2, q0, q3\n\t"                                                \
-			"vmladav.s8 r10, q1, q3\n\t"                                               \
-			"vldrb.u8 q3, [%[pw]], #16\n\t"                                            \
-			"vmladav.s8 r4, q0, q2\n\t"                                                \
-			"vmladav.s8 r12, q1, q2\n\t"                                               \
-			"subs %[count], #1\n\t"                                                    \
-			"vmladav.s8 r6, q0, q3\n\t"                                                \
-			"vmladav.s8 lr, q1, q3\n\t"                                                \
-			"beq 2f\n"                                                                 \
-			"1:\n\t"                                                                   \
+		int count_ = first_;                                                               \
+		mve_pred16_t vpr_; /* GCC has no name for a clobber */                             \
+                                                                                                   \
+		__asm__(".if %c[first] < 16\n\t"                                                   \
+			"vctp.8 %[count]\n\t"                                                      \
+			"vpst\n\t"                                                                 \
+			"vldrbt.u8 q0, [%[px]], %[first]\n\t"                                      \
+			".else\n\t"                                                                \
 			"vldrb.u8 q0, [%[px]], #16\n\t"                                            \
-			"vldrb.u8 q2, [%[pw]], #16\n\t"                                            \
-			"vldrb.u8 q1, [%[py]], #16\n\t"                                            \
-			"vmladava.s8 r0, q0, q2\n\t"                                               \
-			"vldrb.u8 q3, [%[pw]], #16\n\t"                                            \
-			"vmladava.s8 r8, q1, q2\n\t"                                               \
-			"vldrb.u8 q2, [%[pw]], #16\n\t"                                            \
-			"vmladava.s8 r2, q0, q3\n\t"                                               \
-			"vmladava.s8 r10, q1, q3\n\t"                                              \
-			"vldrb.u8 q3, [%[pw]], #16\n\t"                                            \
-			"vmladava.s8 r4, q0, q2\n\t"                                               \
-			"vmladava.s8 r12, q1, q2\n\t"                                              \
-			"subs %[count], #1\n\t"                                                    \
-			"vmladava.s8 r6, q0, q3\n\t"                                               \
-			"vmladava.s8 lr, q1, q3\n\t"                                               \
-			"bne 1b\n"                                                                 \
-			"2:\n\t"                                                                   \
-			"vmov %q[v0][2], %q[v0][0], r0, r4\n\t"                                    \
-			"vmov %q[v0][3], %q[v0][1], r2, r6\n\t"                                    \
-			"vmov %q[v1][2], %q[v1][0], r8, r12\n\t"                                   \
-			"vmov %q[v1][3], %q[v1][1], r10, lr"                                       \
-			: [px] "+r"(x0), [py] "+r"(x1), [pw] "+r"(w), [count] "+r"(n),             \
-			  [v0] "=w"(s0), [v1] "=w"(s1)                                             \
-			:                                                                          \
-			: "r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr", "q0", "q1", "q2",      \
-			  "q3", "cc", "memory");                                                   \
+			".endif\n\t" MF_RUN_1X4(                                                   \
+				"vmladav",                                                         \
+				"%[first]") ".if %c[rest]\n\t"                                     \
+					    "movw %[count], %[rest]\n\t"                           \
+					    "dls lr, %[count]\n"                                   \
+					    "1:\n\t"                                               \
+					    "vldrb.u8 q0, [%[px]], #16\n\t" MF_RUN_1X4(            \
+						    "vmladava",                                    \
+						    "#16") "le lr, 1b\n\t"                         \
+							   ".endif\n\t"                            \
+							   "vmov %q[v0][2], %q[v0][0], r0, r4\n\t" \
+							   "vmov %q[v0][3], %q[v0][1], r2, r6"     \
+			: [px] "+r"(x0), [pw] "+r"(w), [count] "+r"(count_), [v0] "=w"(s0),        \
+			  [vpr] "=Up"(vpr_)                                                        \
+			: [first] "i"(first_), [rest] "i"(rest_)                                   \
+			: "r0", "r2", "r4", "r6", "lr", "q0", "q2", "q3", "cc", "memory");         \
 	} while (false)
 
-/** @brief The sums of @p n runs of sixteen values of one pixel times four channels. */
-#define MF_VECTOR_RUNS_1X4(s0, x0, w, n)                                                           \
+/** @brief The same of two pixels; here LR is one of the sums. */
+#define MF_VECTOR_RUNS_2X4(s0, s1, x0, x1, w, first_, rest_)                                       \
 	do {                                                                                       \
-		__asm__("vldrb.u8 q0, [%[px]], #16\n\t"                                            \
-			"vldrb.u8 q1, [%[pw]], #16\n\t"                                            \
-			"vldrb.u8 q2, [%[pw]], #16\n\t"                                            \
-			"vmladav.s8 r0, q0, q1\n\t"                                                \
-			"vldrb.u8 q1, [%[pw]], #16\n\t"                                            \
-			"vmladav.s8 r2, q0, q2\n\t"                                                \
-			"vldrb.u8 q2, [%[pw]], #16\n\t"                                            \
-			"subs %[count], #1\n\t"                                                    \
-			"vmladav.s8 r4, q0, q1\n\t"                                                \
-			"vmladav.s8 r6, q0, q2\n\t"                                                \
-			"beq 2f\n"                                                                 \
-			"1:\n\t"                                                                   \
+		int count_ = first_;                                                               \
+		mve_pred16_t vpr_; /* GCC has no name for a clobber */                             \
+                                                                                                   \
+		__asm__(".if %c[first] < 16\n\t"                                                   \
+			"vctp.8 %[count]\n\t"                                                      \
+			"vpstt\n\t"                                                                \
+			"vldrbt.u8 q0, [%[px]], %[first]\n\t"                                      \
+			"vldrbt.u8 q1, [%[py]], %[first]\n\t"                                      \
+			".else\n\t"                                                                \
 			"vldrb.u8 q0, [%[px]], #16\n\t"                                            \
-			"vldrb.u8 q1, [%[pw]], #16\n\t"                                            \
-			"vldrb.u8 q2, [%[pw]], #16\n\t"                                            \
-			"vmladava.s8 r0, q0, q1\n\t"                                               \
-			"vldrb.u8 q1, [%[pw]], #16\n\t"                                            \
-			"vmladava.s8 r2, q0, q2\n\t"                                               \
-			"vldrb.u8 q2, [%[pw]], #16\n\t"                                            \
-			"subs %[count], #1\n\t"                                                    \
-			"vmladava.s8 r4, q0, q1\n\t"                                               \
-			"vmladava.s8 r6, q0, q2\n\t"                                               \
-			"bne 1b\n"                                                                 \
-			"2:\n\t"                                                                   \
-			"vmov %q[v0][2], %q[v0][0], r0, r4\n\t"                                    \
-			"vmov %q[v0][3], %q[v0][1], r2, r6"                                        \
-			: [px] "+r"(x0), [pw] "+r"(w), [count] "+r"(n), [v0] "=w"(s0)              \
-			:                                                                          \
-			: "r0", "r2", "r4", "r6", "q0", "q1", "q2", "cc", "memory");               \
+			"vldrb.u8 q1, [%[py]], #16\n\t"                                            \
+			".endif\n\t" MF_RUN_2X4(                                                   \
+				"vmladav",                                                         \
+				"%[first]") ".if %c[rest]\n\t"                                     \
+					    "movw %[count], %[rest]\n"                             \
+					    "1:\n\t"                                               \
+					    "vldrb.u8 q0, [%[px]], #16\n\t"                        \
+					    "vldrb.u8 q1, [%[py]], #16\n\t" MF_RUN_2X4(            \
+						    "vmladava",                                    \
+						    "#16") "subs %[count], #1\n\t"                 \
+							   "bne 1b\n\t"                            \
+							   ".endif\n\t"                            \
+							   "vmov %q[v0][2], %q[v0][0], r0, r4\n\t" \
+							   "vmov %q[v0][3], %q[v0][1], r2, r6\n\t" \
+							   "vmov %q[v1][2], %q[v1][0], r8, "       \
+							   "r12\n\t"                               \
+							   "vmov %q[v1][3], %q[v1][1], r10, lr"    \
+			: [px] "+r"(x0), [py] "+r"(x1), [pw] "+r"(w), [count] "+r"(count_),        \
+			  [v0] "=w"(s0), [v1] "=w"(s1), [vpr] "=Up"(vpr_)                          \
+			: [first] "i"(first_), [rest] "i"(rest_)                                   \
+			: "r0", "r2", "r4", "r6", "r8", "r10", "r12", "lr", "q0", "q1", "q2",      \
+			  "q3", "cc", "memory");                                                   \
 	} while (false)
 #else
 #define MF_HAS_VECTOR_RUNS 0

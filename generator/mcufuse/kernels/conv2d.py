@@ -15,7 +15,7 @@ from ..ir import Conv2D, DepthwiseConv2D, FullyConnected, Graph, Padding
 from ..target import Isa
 from .base import Array, CArray, CStruct, CValue, Kernel, LowerContext, Lowered, Refusal, RowPlan, Window
 from .dsp import pack_words, raw_possible, steps_of
-from .mve import pack_runs, vector_plan, vector_table
+from .mve import LANES, block_instructions, pack_runs, vector_plan, vector_table
 from .requant import Mode, RequantPlan, plan_requant
 
 __all__ = [
@@ -244,14 +244,16 @@ def _lower_mve(shape: _Shape, plan: RequantPlan) -> Lowered:
     op, taps = shape.op, shape.taps
     plan = vector_plan(plan, op.requant)
     fill = 0 if shape.direct else -taps % 16
-    packed = np.concatenate([pack_runs(np.pad(part, ((0, 0), (0, fill)))) for part in shape.per_group()])
+    packed = pack_runs([np.pad(part, ((0, 0), (0, fill))) for part in shape.per_group()])
     data = (
         ("weights", CArray("int8_t", packed, "weights")), ("requant", vector_table(plan, op.groups)),
         ("in_zero", op.in_zero), ("out_zero", op.out_zero),
     )  # fmt: skip
-    runs = -(-taps // 16)
-    pixel = shape.out_c * (1.9 * runs + 4.0)
-    gather = 0 if shape.direct else op.groups * (0.8 * taps + 12 * shape.kernel[0])
+    per_group = shape.out_c // op.groups
+    pair, single = (block_instructions(taps + fill, per_group, pixels, plan) for pixels in (2, 1))
+    pairs, odd = divmod(shape.out_w, 2)
+    row = -(-per_group // LANES) * (pairs * pair + odd * single) + 10 * (pairs + odd)
+    gather = 0 if shape.direct else shape.kernel[0] * (23 + taps // shape.kernel[0] // 4)
     return Lowered(
         function="mf_conv2d_row_s8_mve",
         header="mcufuse/conv2d_mve.h",
@@ -259,7 +261,7 @@ def _lower_mve(shape: _Shape, plan: RequantPlan) -> Lowered:
         data=CStruct("mf_conv2d_data", data),
         rows=shape.rows,
         scratch_bytes=0 if shape.direct else 2 * (taps + fill),
-        instructions=int(shape.out_h * shape.out_w * (pixel + gather)),
+        instructions=int(shape.out_h * (70 + op.groups * (row + shape.out_w * gather))),
         code_bytes=600 if shape.out_w % 2 else 400,
     )
 

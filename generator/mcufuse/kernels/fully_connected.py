@@ -13,7 +13,7 @@ from ..target import Isa
 from .base import Array, CArray, CStruct, Kernel, LowerContext, Lowered, Refusal, RowPlan, Whole
 from .conv2d import finish, pack_blocks, raw_range, too_large
 from .dsp import pack_words, raw_possible, steps_of
-from .mve import pack_runs, vector_plan, vector_table
+from .mve import LANES, block_instructions, pack_runs, vector_plan, vector_table
 from .requant import RequantPlan, plan_requant
 
 __all__ = ["FullyConnectedKernel"]
@@ -64,7 +64,7 @@ def _lower_mve(op: FullyConnected, weights: Array, plan: RequantPlan) -> Lowered
     """`mf_fully_connected_row_s8_mve`."""
     out_c, depth = weights.shape
     plan = vector_plan(plan, op.requant)
-    packed = CArray("int8_t", pack_runs(weights), "weights")
+    packed = CArray("int8_t", pack_runs([weights]), "weights")
     return Lowered(
         function="mf_fully_connected_row_s8_mve",
         header="mcufuse/conv2d_mve.h",
@@ -74,7 +74,7 @@ def _lower_mve(op: FullyConnected, weights: Array, plan: RequantPlan) -> Lowered
             (("weights", packed), ("requant", vector_table(plan)), ("out_zero", op.out_zero)),
         ),
         rows=RowPlan(ticks=1, reads=(Whole(),)),
-        instructions=int(out_c * (2.6 * -(-depth // 16) + 6)),
+        instructions=int(15 + -(-out_c // LANES) * block_instructions(depth, out_c, 1, plan)),
         code_bytes=250,
     )
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +13,7 @@ from ..ir import Requant
 from .base import Array, CArray
 from .requant import Mode, RequantPlan
 
-__all__ = ["LANES", "pack_runs", "vector_plan", "vector_table"]
+__all__ = ["LANES", "block_instructions", "pack_runs", "vector_plan", "vector_table"]
 
 LANES = 4
 """Channels of a block: MF_VECTOR_LANES."""
@@ -20,14 +21,34 @@ LANES = 4
 RUN = 16
 
 
-def pack_runs(weights: Array, block: int = LANES) -> Array:
-    """[channels, depth] as [run of 16 values][channel][value] for each block of channels, in order."""
-    parts = [
-        weights[c : c + block, k : k + RUN].ravel()
-        for c in range(0, weights.shape[0], block)
-        for k in range(0, weights.shape[1], RUN)
-    ]
-    return np.concatenate(parts).astype(np.int8)
+def pack_runs(groups: Sequence[Array]) -> Array:
+    """Weights [channels, depth] of each group as [run of 16 values][channel][value] for each block of channels.
+
+    The first run of a window takes what is left over by the others. Blocks are filled up with channels of zeros, and
+    behind all stand the zeros that the last load of 16 may reach.
+    """
+    parts: list[Array] = []
+    spare = 0
+    for weights in groups:
+        channels, depth = weights.shape
+        first = (depth - 1) % RUN + 1
+        filled = np.pad(weights, ((0, -channels % LANES), (0, 0)))
+        for block in np.split(filled, filled.shape[0] // LANES):
+            parts += [run.ravel() for run in np.split(block, range(first, depth, RUN), axis=1)]
+        spare = RUN - first
+    return np.concatenate([*parts, np.zeros(spare)]).astype(np.int8)
+
+
+def block_instructions(depth: int, channels: int, pixels: int, plan: RequantPlan) -> float:
+    """Instructions of a block of `dot_mve.h`: `pixels` (1 or 2) times four channels of windows of `depth` values.
+
+    Counted in QEMU (GCC 12): a run of 16 values takes 16 for two pixels and 10 for one.
+    """
+    first = 3 if depth % RUN else 0
+    dropped = 4 if channels % LANES else 0
+    requant = (4.6 if plan.mode is Mode.TFLITE_RIGHT else 0) + (2.6 if plan.shift else 0)
+    runs = (depth - 1) // RUN
+    return (45 + 16 * runs if pixels == 2 else 26 + 10 * runs) + first + dropped + pixels * requant
 
 
 def vector_plan(plan: RequantPlan, requant: Requant) -> RequantPlan:
