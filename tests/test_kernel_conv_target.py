@@ -10,14 +10,14 @@ import pytest
 
 from kernel_target import check_on_target
 from mcufuse.target import CORES
-from test_kernel_conv import MAKERS, cases_of
+from test_kernel_conv import MAKERS, cases_of, odd_cases
 
 pytestmark = pytest.mark.qemu
 
 
 @pytest.mark.parametrize("core", [core.name for core in CORES if core.name not in ("cortex-m7", "cortex-m33")])
 def test_cores(core: str, tmp_path: Path) -> None:
-    check_on_target([case for kind in MAKERS for case in cases_of(kind, 3, 5)], core, tmp_path)
+    check_on_target([case for kind in MAKERS for case in cases_of(kind, 3, 5)] + odd_cases(3, 3), core, tmp_path)
 
 
 @pytest.mark.slow

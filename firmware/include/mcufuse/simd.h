@@ -165,4 +165,17 @@ MF_INLINE uint32_t mf_pack_halves(uint32_t low, uint32_t high)
 #endif
 }
 
+/** @brief The high halfwords of @p low and @p high in one word. */
+MF_INLINE uint32_t mf_pack_high_halves(uint32_t low, uint32_t high)
+{
+#if MF_HAS_DSP
+	uint32_t y;
+
+	__asm__("pkhtb %0, %1, %2, asr #16" : "=r"(y) : "r"(high), "r"(low));
+	return y;
+#else
+	return low >> 16 | (high & 0xffff0000u);
+#endif
+}
+
 #endif /* MCUFUSE_SIMD_H_ */

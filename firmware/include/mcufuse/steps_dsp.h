@@ -5,7 +5,7 @@
 
 /**
  * @file
- * @brief Steps of dot_dsp.h in assembly.
+ * @brief Steps of dot_dsp.h, conv2d_odd_dsp.h and depthwise_1d_dsp.h in assembly.
  *
  * They use 10 to 14 registers at once; GCC 12 given the same in C runs out of them and spills (1.05
  * instead of 0.75 instructions a multiplication). Words of weights are raw, see dot_dsp.h.
@@ -130,12 +130,72 @@
 			: "memory");                                                               \
 	} while (false)
 
+/** One step of MF_WALK_3X2. */
+#define MF_STEP_3X2                                                                                \
+	"ldmia %[px]!, {r8, r9, r10}\n\t"                                                          \
+	"ldr %[w0], [%[pw]], #8\n\t"                                                               \
+	"smlad %[a01], r8, %[w0], %[a01]\n\t"                                                      \
+	"smlad %[a11], r9, %[w0], %[a11]\n\t"                                                      \
+	"smlad %[a21], r10, %[w0], %[a21]\n\t"                                                     \
+	"sxtb16 %[w0], %[w0]\n\t"                                                                  \
+	"smlad %[a00], r8, %[w0], %[a00]\n\t"                                                      \
+	"smlad %[a10], r9, %[w0], %[a10]\n\t"                                                      \
+	"smlad %[a20], r10, %[w0], %[a20]\n\t"
+#define MF_STEP4_3X2 MF_STEP_3X2 MF_STEP_3X2 MF_STEP_3X2 MF_STEP_3X2
+
+/**
+ * @brief Steps of three pixels and two channels, whose words are every second one, until @p x is @p end:
+ * as many of @p steps as it takes.
+ */
+#define MF_WALK_3X2(a, x, w, end, steps)                                                           \
+	do {                                                                                       \
+		uint32_t w0_;                                                                      \
+		__asm__("1:\n\t" steps "cmp %[px], %[stop]\n\t"                                    \
+			"bne 1b"                                                                   \
+			: [a00] "+r"(a[0][0]), [a01] "+r"(a[0][1]), [a10] "+r"(a[1][0]),           \
+			  [a11] "+r"(a[1][1]), [a20] "+r"(a[2][0]), [a21] "+r"(a[2][1]),           \
+			  [px] "+r"(x), [pw] "+r"(w), [w0] "=&r"(w0_)                              \
+			: [stop] "r"(end)                                                          \
+			: "r8", "r9", "r10", "cc", "memory");                                      \
+	} while (false)
+
+/** @brief One step of depthwise_1d_dsp.h: two rows of a window (pointers at @p rows) and four channels. */
+#define MF_STEP_1D(a, rows, offset, w)                                                             \
+	do {                                                                                       \
+		uint32_t x0_, x1_, w0_, w1_, t0_, t1_;                                             \
+		__asm__("ldrd %[x0], %[x1], [%[pr]], #8\n\t"                                       \
+			"ldrd %[w0], %[w1], [%[pw]], #8\n\t"                                       \
+			"ldr %[x0], [%[x0], %[at]]\n\t"                                            \
+			"ldr %[x1], [%[x1], %[at]]\n\t"                                            \
+			"sxtb16 %[t1], %[w0]\n\t"                                                  \
+			"sxtb16 %[w0], %[w0], ror #8\n\t"                                          \
+			"pkhbt %[t0], %[x0], %[x1], lsl #16\n\t"                                   \
+			"pkhtb %[x1], %[x1], %[x0], asr #16\n\t"                                   \
+			"sxtb16 %[x0], %[t0]\n\t"                                                  \
+			"sxtb16 %[t0], %[t0], ror #8\n\t"                                          \
+			"smlad %[a0], %[x0], %[t1], %[a0]\n\t"                                     \
+			"smlad %[a1], %[t0], %[w0], %[a1]\n\t"                                     \
+			"sxtb16 %[x0], %[x1]\n\t"                                                  \
+			"sxtb16 %[x1], %[x1], ror #8\n\t"                                          \
+			"sxtb16 %[t1], %[w1]\n\t"                                                  \
+			"sxtb16 %[w1], %[w1], ror #8\n\t"                                          \
+			"smlad %[a2], %[x0], %[t1], %[a2]\n\t"                                     \
+			"smlad %[a3], %[x1], %[w1], %[a3]"                                         \
+			: [a0] "+r"(a[0]), [a1] "+r"(a[1]), [a2] "+r"(a[2]), [a3] "+r"(a[3]),      \
+			  [pr] "+r"(rows), [pw] "+r"(w), [x0] "=&r"(x0_), [x1] "=&r"(x1_),         \
+			  [w0] "=&r"(w0_), [w1] "=&r"(w1_), [t0] "=&r"(t0_), [t1] "=&r"(t1_)       \
+			: [at] "r"(offset)                                                         \
+			: "memory");                                                               \
+	} while (false)
+
 #else
-#define MF_HAS_STEPS             0
-#define MF_WIDEN_2X4(to, x0, x1) (void)(to), (void)(x0), (void)(x1)
-#define MF_STEP_2X4(a, x, w)     (void)(a), (void)(x), (void)(w)
-#define MF_STEP2_1X4(a, x, w)    (void)(a), (void)(x), (void)(w)
-#define MF_STEP2_1X8(a, x, w)    (void)(a), (void)(x), (void)(w)
+#define MF_HAS_STEPS                     0
+#define MF_WALK_3X2(a, x, w, end, steps) (void)(a), (void)(x), (void)(w), (void)(end)
+#define MF_STEP_1D(a, rows, offset, w)   (void)(a), (void)(rows), (void)(offset), (void)(w)
+#define MF_WIDEN_2X4(to, x0, x1)         (void)(to), (void)(x0), (void)(x1)
+#define MF_STEP_2X4(a, x, w)             (void)(a), (void)(x), (void)(w)
+#define MF_STEP2_1X4(a, x, w)            (void)(a), (void)(x), (void)(w)
+#define MF_STEP2_1X8(a, x, w)            (void)(a), (void)(x), (void)(w)
 #endif
 
 #endif /* MCUFUSE_STEPS_DSP_H_ */

@@ -239,6 +239,41 @@ def _lower_dsp(shape: _Shape, plan: RequantPlan) -> Lowered:
     )
 
 
+def _lower_odd_dsp(shape: _Shape, plan: RequantPlan) -> Lowered | Refusal:
+    """`mf_conv2d_odd_row_s8_dsp`."""
+    function = "mf_conv2d_odd_row_s8_dsp"
+    plan = plan.widened()
+    op, taps = shape.op, shape.taps
+    if shape.out_w % 2 == 0 or shape.out_w < 3:
+        return Refusal(function, "not an odd number of pixels in a row, at least three")
+    if op.groups > 1 or shape.out_c % BLOCK or not raw_possible(shape.flat, BLOCK):
+        return Refusal(function, "groups, channels that are not a multiple of four, or weights of too wide a range")
+    steps = steps_of(taps)
+    if steps % 4:
+        return Refusal(function, f"{taps} values in a window, not up to a multiple of eight")
+    data = (
+        ("weights", CArray("int32_t", pack_words(shape.flat, BLOCK, raw=True), "weights")),
+        ("requant", plan.array()), ("in_zero", op.in_zero), ("out_zero", op.out_zero),
+    )  # fmt: skip
+    run = taps // shape.kernel[0]
+    by_rows = op.dilation[1] == 1 and run % 4 == 0
+    gathered = 0 if shape.direct else run if by_rows else taps
+    two = (12 * steps + 3 * steps / 6 + 57) / 8
+    three = (9 * steps + 2 * steps / (4 if steps % 8 else 8) + 60) / 6
+    row = shape.out_c * ((shape.out_w - 3) * two + 3 * three + shape.out_w * (plan.instructions - 4))
+    widen = 1.5 * taps + (0 if by_rows else 0.8 * taps) + (0 if shape.direct else 16 * shape.kernel[0])
+    return Lowered(
+        function=function,
+        header="mcufuse/conv2d_odd_dsp.h",
+        cfg=CStruct("mf_conv2d_cfg", shape.fields(plan)),
+        data=CStruct("mf_conv2d_dsp_data", data),
+        rows=shape.rows,
+        scratch_bytes=max(8 * steps + 2 * gathered, 12 * steps + gathered),
+        instructions=int(shape.out_h * (row + shape.out_w * widen)),
+        code_bytes=1300 if shape.out_w > 3 else 800,
+    )
+
+
 def _lower_mve(shape: _Shape, plan: RequantPlan) -> Lowered:
     """`mf_conv2d_row_s8_mve`."""
     op, taps = shape.op, shape.taps
@@ -332,7 +367,7 @@ class Conv2DKernel(Kernel[Conv2D]):
         shape = _Shape(op, in_w, in_c, out_h, out_w, flat, (k_h, k_w))
         ways: list[Lowered | Refusal] = [_lower_base(shape, plan), _lower_sized(shape, plan)]
         if context.core.isa is not Isa.BASE:
-            ways += [_lower_dsp(shape, plan), _lower_sized_dsp(shape, plan)]
+            ways += [_lower_dsp(shape, plan), _lower_odd_dsp(shape, plan), _lower_sized_dsp(shape, plan)]
         if context.core.isa is Isa.MVE:
             ways.append(_lower_mve(shape, plan))
         return ways

@@ -144,6 +144,43 @@ def _lower_dsp(
     )
 
 
+def _lower_1d_dsp(
+    op: DepthwiseConv2D, flat: Array, widths: tuple[int, int, int, int], rows: RowPlan, plan: RequantPlan
+) -> Lowered | Refusal:
+    """`mf_depthwise_1d_row_s8_dsp`, for windows one column wide."""
+    plan = plan.widened()
+    function = "mf_depthwise_1d_row_s8_dsp"
+    in_h, in_w, in_c, out_w = widths
+    window = rows.reads[0]
+    assert isinstance(window, Window)
+    stride, k_h = op.stride[1], window.count
+    if flat.shape[1] != k_h or op.multiplier != 1 or in_c < 4:
+        return Refusal(function, "not a window one column wide, one output for each of at least four channels")
+    if op.padding.left or (out_w - 1) * stride >= in_w:
+        return Refusal(function, "padding beside the map")
+    starts = [min(c, in_c - 4) for c in range(0, in_c, 4)]
+    filled = np.pad(flat.astype(np.int8), ((0, 0), (0, k_h % 2)))
+    blocks = np.stack([filled[c : c + 4] for c in starts]).reshape(len(starts), 2, 2, -1, 2)  # [., half, c, pair, row]
+    packed = np.ascontiguousarray(blocks.transpose(0, 3, 1, 4, 2))
+    pad = any(len(window.rows(tick, in_h)) < k_h for tick in range(rows.ticks))
+    common = tuple(field for field in plan.cfg_fields() if field[0] != "rq_shift")
+    data: tuple[tuple[str, CValue], ...] = (
+        ("weights", CArray("int32_t", packed.reshape(-1).view(np.int32), "weights")), ("requant", plan.array()),
+        ("in_c", in_c), ("out_w", out_w), ("k_h", k_h), ("stride_w", stride), ("rq_shift", plan.shift),
+        ("in_zero", op.in_zero), ("out_zero", op.out_zero),
+    )  # fmt: skip
+    block = -(-k_h // 2) * (26 if pad else 20) + 4 * (plan.instructions + 3) + 14
+    return Lowered(
+        function=function,
+        header="mcufuse/depthwise_1d_dsp.h",
+        cfg=CStruct("mf_depthwise_1d_dsp_cfg", (("pad", int(pad)), *common)),
+        data=CStruct("mf_depthwise_1d_dsp_data", data),
+        rows=rows,
+        instructions=int(rows.ticks * (out_w * (len(starts) * block + 10) + 30)),
+        code_bytes=420,
+    )
+
+
 def _lower_mve(base: Lowered, op: DepthwiseConv2D, flat: Array, plan: RequantPlan) -> Lowered | Refusal:
     """`mf_depthwise_conv2d_row_s8_mve`, with the shape of the portable lowering."""
     function = "mf_depthwise_conv2d_row_s8_mve"
@@ -239,6 +276,7 @@ class DepthwiseConv2DKernel(Kernel[DepthwiseConv2D]):
         ]
         if context.core.isa is not Isa.BASE:
             ways.append(_lower_dsp(op, flat, (in_h, in_w, in_c, out_w), rows, plan))
+            ways.append(_lower_1d_dsp(op, flat, (in_h, in_w, in_c, out_w), rows, plan))
         if context.core.isa is Isa.MVE:
             ways.append(_lower_mve(base, op, flat, plan))
             ways.append(lower_columns(op, weights, in_w, out_w, rows, plan))
