@@ -66,7 +66,7 @@ tiny on cortex-m3
 
 memory
   what            bytes  remark
-  arena         1,200 B  lower bound 1,000 B, gap 20.0% (exact)
+  arena         1,200 B  lower bound 1,000 B, gap 200 B (20.0%) (exact)
   state             8 B
   stack               -
   weights       2,048 B

@@ -132,7 +132,7 @@ def _arena_row(report: Report) -> tuple[str, str, str]:
     remark = (
         f"lower bound {_bytes(bound)}, met"
         if gap == 0
-        else f"lower bound {_bytes(bound)}, gap {gap / bound:.1%}"
+        else f"lower bound {_bytes(bound)}, gap {gap:,} B ({gap / bound:.1%})"
         if bound
         else f"gap {gap:,} B"
     )

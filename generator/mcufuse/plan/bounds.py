@@ -16,6 +16,7 @@ from .packmodel import Model
 
 __all__ = ["CliqueBound", "Spans", "load_bound"]
 
+_WORK_PER_GROUP = 40  # of one set, besides what its stackings take
 _EXACT_GROUP = 5  # groups up to this many buffers are solved exactly, larger ones bounded by subsets
 
 
@@ -29,8 +30,10 @@ class Spans:
 
     def __call__(self, group: int) -> int:
         """A lower bound on max(offset + size) - min(offset) over the buffers whose bits are set in `group`."""
+        self.work += 2
         known = self._known.get(group)
         if known is None:
+            self.work += _WORK_PER_GROUP
             known = self._known[group] = self._compute(group)
         return known
 
@@ -49,7 +52,7 @@ class Spans:
 
     def _shortest(self, rest: list[int], starts: list[int], end: int, least: int, best: int) -> int:
         """The least end of any stacking of `rest` above what is placed, given each one's least start."""
-        self.work += 1 + len(rest)
+        self.work += 4 + 8 * len(rest)
         if not rest:
             return end
         padded, relaxed = self._model.padded, self._model.relaxed

@@ -24,9 +24,9 @@ one waiting buffer is freed at est[i] instead (`_release`); low[i] grows each ti
 
 Cliques.  The buffers U of a clique that are free and start at or above v need v + need(U) <= peak (see `bounds`).  With
 v = est[i] of the lowest one this tells who can be lowest in the clique (`options`); the others start above the
-least that an option leaves.  The next buffer to branch on is taken from the clique with the fewest options; in every
-second run these counts are divided by a weight that grows with each branch that ends in the clique, and in every fourth
-the buffer that can start lowest is taken instead.
+least that an option leaves.  The next buffer to branch on is taken from the clique with the fewest options; in three
+of four runs these counts are divided by a weight that grows with each branch that ends in the clique, and in every
+second the buffer that can start lowest is taken instead.
 
 Repeated states.  While each free buffer lies above all its placed neighbours, what remains depends only on low, est
 and who waits.  Such states are remembered and not searched twice.
@@ -39,14 +39,14 @@ from __future__ import annotations
 from .bounds import CliqueBound
 from .packmodel import Model, align_up, lowest_offset
 
-__all__ = ["Search"]
+__all__ = ["WORK_PER_UNIT", "Search"]
 
 _CLOSED = 1 << 30  # "options" of a clique that has no free buffer
 _WAIT_ROUNDS = 4  # how often bounds of waiting buffers are passed on within a node
 _REMEMBERED = 50_000  # states
 _GROWTH = 1.002  # per node; a clique's latest failures count most
 _LARGE = 1e30
-_WORK_PER_UNIT = 80  # neighbours and clique members looked at that count as one unit of the budget
+WORK_PER_UNIT = 160  # neighbours and clique members looked at that count as one unit of the budget
 
 
 class _Node:
@@ -102,8 +102,8 @@ class Search:
         if min(self._highest, default=0) < 0:
             return None, 0
         self._rank = _ranking(model, rule)
-        self._weighted = rule % 2 == 1
-        self._lowest_first = rule % 4 == 3
+        self._weighted = rule % 4 != 0
+        self._lowest_first = rule % 2 == 1
         cliques = len(self.cliques)
         zero = [0] * len(every)
         stack = [_Node(zero, zero[:], [0] * cliques, (1 << len(every)) - 1, 0, (1 << cliques) - 1, False)]
@@ -135,7 +135,7 @@ class Search:
         if self.cliques:
             spans, self._spans_work = self.cliques[0].spans.work - self._spans_work, self.cliques[0].spans.work
         work, self._work = self._work, 0
-        return 1 + (work + spans) // _WORK_PER_UNIT
+        return 1 + (work + spans) // WORK_PER_UNIT
 
     def _seen_before(self, node: _Node, seen: set[object]) -> bool:
         if node.mixed or not node.free:
@@ -157,6 +157,7 @@ class Search:
         at = low[i]
         free = node.free = node.free & ~(1 << i)
         node.dirty |= self._in_bits[i]
+        self._work += len(self.model.near[i])
         for k, above, below in self.model.near[i]:
             if not free >> k & 1:
                 continue
@@ -166,6 +167,7 @@ class Search:
             elif least < at + above or at - below < low[k] < at + above:
                 least = align_up(max(at + above, least), align[k])
                 if node.mixed:
+                    self._work += len(low) + len(self.model.near[k])
                     placed = [None if free >> j & 1 else v for j, v in enumerate(low)]
                     least = lowest_offset(self.model, k, placed, least)
                 if least > self._highest[k]:
@@ -247,6 +249,7 @@ class Search:
         least = min([est[i] + padded[i] for i in options])
         for k in others:
             if not clique.plain:
+                self._work += len(options)
                 least = min([est[i] + model.relaxed[i].get(k, padded[i]) for i in options])
             if est[k] < least:
                 est[k] = align_up(least, model.align[k])
@@ -271,6 +274,7 @@ class Search:
         rank, twin = self._rank, self._twin
         for i, cliques in enumerate(self._in):
             if ready >> i & 1 and (twin[i] < 0 or not free >> twin[i] & 1):
+                self._work += len(cliques)
                 fewest = min([scores[t] for t in cliques])
                 key = (low[i], fewest) if self._lowest_first else (fewest, low[i])
                 found.append((*key, rank[i], i))
@@ -279,6 +283,7 @@ class Search:
         found.sort()
         for _, _, _, i in found:  # prefer one that no free neighbour can still get under
             at = low[i]
+            self._work += len(self.model.near[i])
             for k, _, below in self.model.near[i]:
                 if free >> k & 1 and est[k] + below <= at:
                     break
