@@ -44,12 +44,12 @@ Distances = Mapping[tuple[int, int], int]
 """(i, j) -> least safe offset_j - offset_i when item i lies below item j, by index; default: the size of item i."""
 
 _NO_DISTANCES: Distances = MappingProxyType({})
-NODE_LIMIT = 120_000
-"""Units of budget of one packing: 2 to 4 s of a 3 GHz core for 20 to 100 buffers, whatever their distances."""
+NODE_LIMIT = 150_000
+"""Units of budget of one packing: about 3 s of CPU for 20 to 100 buffers, whatever their distances."""
 _FIRST_RUN = 500  # units of budget
 _SECOND_RUN = 4_000
-_RUNS_PER_LENGTH = 4
-_RUNS_BEFORE_WINDOWS = 3
+_RUNS_PER_LENGTH = 8
+_RUNS_BEFORE_WINDOWS = 6
 _WINDOWS = (2, 3, 5)  # cliques
 _REPAIRS = 60
 
@@ -191,10 +191,13 @@ class _Part:
         """Searches for a packing with this peak or less."""
         core, aside = _set_aside(self.model, peak)
         model = self.model.subset(core) if aside else self.model
-        search, set_up = _searcher(model) if aside else (Search(model, self.cliques), 0)
+        cliques, set_up = _set_up(model) if aside else (self.cliques, 0)
+        searches = Search(model, cliques), Search(model, cliques)
         length, runs, left = _FIRST_RUN, 0, budget - set_up
         while left > 0:
-            found, used = search.run(peak, min(length, left), runs)
+            # Two searches take turns, each with its own weights: by all rules, and lowest buffer first.
+            search, turn = searches[runs % 2], runs // 2
+            found, used = search.run(peak, min(length, left), turn if search is searches[0] else 4 * turn + 3)
             left -= used
             runs += 1
             if found is not None:
@@ -210,7 +213,7 @@ class _Part:
                 break
             if runs % _RUNS_PER_LENGTH == 0:
                 length += length // 2
-        self.nodes += search.nodes
+        self.nodes += sum(search.nodes for search in searches)
         self.used += budget - left
 
 
@@ -220,11 +223,11 @@ def _bounded(model: Model) -> tuple[list[CliqueBound], int]:
     return cliques, load_bound(model, cliques)
 
 
-def _searcher(model: Model) -> tuple[Search, int]:
-    """A search over a part of the problem, and the units of budget that it took to set it up."""
+def _set_up(model: Model) -> tuple[list[CliqueBound], int]:
+    """The cliques of a part of the problem, and the units of budget that it took to find them."""
     cliques, _ = _bounded(model)
     looked_at = sum(len(row) for row in model.near) + (cliques[0].spans.work if cliques else 0)
-    return Search(model, cliques), 1 + looked_at // WORK_PER_UNIT
+    return cliques, 1 + looked_at // WORK_PER_UNIT
 
 
 def _impossible_window(model: Model, peak: int, budget: int) -> tuple[bool, int, int]:
@@ -234,7 +237,8 @@ def _impossible_window(model: Model, peak: int, budget: int) -> tuple[bool, int,
         for start in range(len(model.cliques) - width):
             keep = sorted({i for items in model.cliques[start : start + width] for i in items})
             part = model.subset(keep)
-            search, set_up = _searcher(part)
+            cliques, set_up = _set_up(part)
+            search = Search(part, cliques)
             found, spent = search.run(peak, min(_FIRST_RUN, budget - used), 1)
             used += spent + set_up
             nodes += search.nodes

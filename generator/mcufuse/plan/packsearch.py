@@ -24,9 +24,9 @@ one waiting buffer is freed at est[i] instead (`_release`); low[i] grows each ti
 
 Cliques.  The buffers U of a clique that are free and start at or above v need v + need(U) <= peak (see `bounds`).  With
 v = est[i] of the lowest one this tells who can be lowest in the clique (`options`); the others start above the
-least that an option leaves.  The next buffer to branch on is taken from the clique with the fewest options; in three
-of four runs these counts are divided by a weight that grows with each branch that ends in the clique, and in every
-second the buffer that can start lowest is taken instead.
+least that an option leaves.  The next buffer to branch on is taken from the clique with the fewest options; by
+every second rule these counts are divided by a weight that grows with each branch that ends in the clique, by every
+fourth the buffer that can start lowest is taken instead.
 
 Repeated states.  While each free buffer lies above all its placed neighbours, what remains depends only on low, est
 and who waits.  Such states are remembered and not searched twice.
@@ -102,8 +102,8 @@ class Search:
         if min(self._highest, default=0) < 0:
             return None, 0
         self._rank = _ranking(model, rule)
-        self._weighted = rule % 4 != 0
-        self._lowest_first = rule % 2 == 1
+        self._weighted = rule % 2 == 1
+        self._lowest_first = rule % 4 == 3
         cliques = len(self.cliques)
         zero = [0] * len(every)
         stack = [_Node(zero, zero[:], [0] * cliques, (1 << len(every)) - 1, 0, (1 << cliques) - 1, False)]
