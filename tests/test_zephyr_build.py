@@ -15,6 +15,7 @@ import pytest
 
 from instruction_counts import load_baselines
 from mcufuse.elf import read_image
+from mcufuse.zephyr.dotconfig import read_dotconfig
 from zephyr_support import REPO, TOPDIR, environment, fresh, once, west, workspace
 
 pytestmark = pytest.mark.zephyr
@@ -54,11 +55,34 @@ def test_build_and_run(kws: Path) -> None:
     assert log.rstrip().endswith("mcufuse: self-test passed")
     assert "FAIL" not in log
     assert running_qemus(kws) == []
-    # The stack that was used stays below the one that was given, and the bound below that.
-    used, size = map(int, re.findall(r"mcufuse: stack (\d+) of (\d+) B used", log)[0])
+    the_stack_is_computed(kws, "kws", log)
+
+
+def the_stack_is_computed(build: Path, name: str, log: str) -> None:
+    """The thread's stack follows from the network's bound, and what was used of it stays within."""
+    header = (build / "mcufuse" / name / f"{name}_stack.h").read_text()
+    computed = int(re.findall(rf"#define {name.upper()}_STACK_BYTES (\d+)\n", header)[0])
     bound = int(re.findall(r"stack at most ([\d,]+) B", log)[0].replace(",", ""))
-    assert bound <= used + 384 <= size + 384
-    assert used < size
+    assert computed == bound, "known before the link, and the same after it"
+    config = read_dotconfig(build / "zephyr" / ".config")
+    reserve, console = (config.number(f"MCUFUSE_APP_STACK_{key}") for key in ("RESERVE", "CONSOLE"))
+    stack = read_image(build / "zephyr" / "zephyr.elf").symbol("network_stack")
+    assert stack is not None
+    assert stack.size == -(-(max(computed, console) + reserve) // 8) * 8
+    used, size = map(int, re.findall(r"mcufuse: stack (\d+) of (\d+) B used", log)[0])
+    assert size == stack.size
+    assert used <= size
+    assert bound <= used <= bound + reserve or used <= console + reserve
+
+
+def test_the_largest_network_leaves_room_for_an_application() -> None:
+    """Person detection on 64 KB of RAM: its stack is computed, and at least 24 KB stay free."""
+    build = fresh("test_vww")
+    done = west("mcufuse", "run", MODELS / "vww_int8.tflite", "-b", BOARD, "-d", build, "--timeout", "600")
+    assert done.returncode == 0, done.stdout
+    the_stack_is_computed(build, "vww_int8", done.stdout)
+    free = int(re.findall(r"^RAM .* ([\d,]+) B free", done.stdout, re.MULTILINE)[0].replace(",", ""))
+    assert free >= 24 * 1024
 
 
 def test_zephyr_costs_no_speed(kws: Path) -> None:

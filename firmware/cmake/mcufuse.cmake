@@ -30,7 +30,8 @@ endfunction()
 # mcufuse_add_model(<target> <config.yaml> [NAME <c-identifier>] [VECTORS <n>])
 #
 # Generates the network that <config.yaml> describes and links it into <target> (usually `app`).
-# The sources of <target> may then include "<name>.h". Paths are relative to the caller's
+# The sources of <target> may then include "<name>.h" and "<name>_stack.h", which defines
+# <NAME>_STACK_BYTES, the most stack that an inference takes. Paths are relative to the caller's
 # CMakeLists.txt.
 #
 #   NAME     C identifier of the network; default: `name:` of the file, else the file's stem
@@ -110,4 +111,39 @@ function(mcufuse_add_model target config)
 
   add_dependencies(${target} mcufuse_gen_${arg_NAME})
   target_link_libraries(${target} PUBLIC ${lib})
+  _mcufuse_add_stack_header(${target} ${arg_NAME} ${lib} ${dir})
+endfunction()
+
+# The network, linked with nothing but what it calls, tells how much stack it takes. This image
+# never runs. The application is compiled after it.
+function(_mcufuse_add_stack_header target name lib dir)
+  if(NOT CMAKE_C_COMPILER_ID STREQUAL "GNU" OR CONFIG_LTO)
+    return()
+  endif()
+  set(image mcufuse_stack_${name})
+  add_executable(${image} ${ZEPHYR_BASE}/misc/empty_file.c)
+  set_target_properties(${image} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY ${dir} OUTPUT_NAME ${name}_stack SUFFIX .elf)
+  target_link_libraries(${image} PRIVATE ${lib} mcufuse)
+  foreach(libc lib__libc__minimal lib__libc__newlib lib__libc__picolibc lib__libc__common)
+    if(TARGET ${libc})
+      target_link_libraries(${image} PRIVATE ${libc})
+    endif()
+  endforeach()
+  target_link_options(${image} PRIVATE
+    LINKER:--entry=mcufuse_run LINKER:--undefined=${name}_model LINKER:--undefined=mcufuse_feed_rows
+    LINKER:--unresolved-symbols=ignore-all LINKER:--orphan-handling=place)
+  add_dependencies(${image} zephyr_generated_headers)
+
+  set(python ${CMAKE_COMMAND} -E env PYTHONPATH=${MCUFUSE_GENERATOR_DIR} ${PYTHON_EXECUTABLE})
+  set(package ${MCUFUSE_GENERATOR_DIR}/mcufuse)
+  add_custom_command(
+    OUTPUT ${dir}/${name}_stack.h
+    COMMAND ${python} -m mcufuse.zephyr.stacksize $<TARGET_FILE:${image}> ${name}
+            --gcc ${CMAKE_C_COMPILER} -o ${dir}/${name}_stack.h
+    DEPENDS ${image} ${package}/zephyr/stacksize.py ${package}/stack.py ${package}/disasm.py
+    COMMENT "mcufuse: the stack of ${name}"
+    VERBATIM)
+  add_custom_target(mcufuse_stack_header_${name} DEPENDS ${dir}/${name}_stack.h)
+  add_dependencies(${target} mcufuse_stack_header_${name})
 endfunction()

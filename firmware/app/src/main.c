@@ -16,6 +16,7 @@
 
 #include NETWORK_H /* from CMakeLists.txt, as is NETWORK, the name of the network */
 #include NETWORK_VECTORS_H
+#include NETWORK_STACK_H
 
 #ifdef CONFIG_MCUFUSE_PROFILE
 #include <mcufuse/profile.h>
@@ -23,6 +24,13 @@
 
 #define MODEL   UTIL_CAT(NETWORK, _model)
 #define VECTORS UTIL_CAT(NETWORK, _vectors)
+
+#define STACK_BYTES                                                                                \
+	(MAX(NETWORK_STACK_BYTES, CONFIG_MCUFUSE_APP_STACK_CONSOLE) +                              \
+	 CONFIG_MCUFUSE_APP_STACK_RESERVE)
+
+static K_THREAD_STACK_DEFINE(network_stack, STACK_BYTES);
+static struct k_thread network_thread;
 
 static const char *const kinds[] = {"random", "extreme", "smooth", "stored"};
 
@@ -58,8 +66,9 @@ static void print_memory(const struct mcufuse_model *m)
 
 	printk("mcufuse: arena %u B at %p\n", m->arena_bytes, (void *)m->arena);
 	if (k_thread_stack_space_get(k_current_get(), &unused) == 0) {
-		printk("mcufuse: stack %u of %u B used\n",
-		       (unsigned int)(CONFIG_MAIN_STACK_SIZE - unused), CONFIG_MAIN_STACK_SIZE);
+		const unsigned int size = k_current_get()->stack_info.size;
+
+		printk("mcufuse: stack %u of %u B used\n", size - (unsigned int)unused, size);
 	}
 }
 
@@ -79,11 +88,14 @@ static void print_profile(const struct mcufuse_model *m)
 }
 #endif
 
-int main(void)
+static void run_network(void *unused1, void *unused2, void *unused3)
 {
 	const struct mcufuse_model *m = &MODEL;
 	uint32_t failed;
 
+	ARG_UNUSED(unused1);
+	ARG_UNUSED(unused2);
+	ARG_UNUSED(unused3);
 	printk("mcufuse: %s on %s, %u vectors\n", m->name, CONFIG_BOARD_TARGET, VECTORS.n_cases);
 	failed = run_vectors(&VECTORS);
 	print_memory(m);
@@ -95,5 +107,11 @@ int main(void)
 	} else {
 		printk("mcufuse: self-test failed: %u of %u vectors\n", failed, VECTORS.n_cases);
 	}
+}
+
+int main(void)
+{
+	k_thread_create(&network_thread, network_stack, K_THREAD_STACK_SIZEOF(network_stack),
+			run_network, NULL, NULL, NULL, K_PRIO_PREEMPT(0), K_FP_REGS, K_NO_WAIT);
 	return 0;
 }

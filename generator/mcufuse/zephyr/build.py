@@ -25,8 +25,7 @@ from .workspace import project_env, repository
 
 __all__ = ["build_image", "check_build", "check_elf", "linked_networks", "print_report"]
 
-# What the default application and an interrupt take of the main stack besides the network, in bytes.
-_MAIN_RESERVE = 384
+_THREAD_STACK = "network_stack"  # of the default application
 
 
 def build_image(args: argparse.Namespace) -> BuildDir:
@@ -97,7 +96,7 @@ def check_build(build: BuildDir) -> str:
     text = budget.render(budget.memories(image), networks)
     try:
         budget.check_budgets(image, networks)
-        _check_main_stack(build, networks)
+        _check_thread_stack(build, image, networks)
     except UserError:
         print(text)  # the whole picture first, then what is wrong with it
         raise
@@ -115,19 +114,21 @@ def linked_networks(build: BuildDir, image: ImageSizes) -> list[budget.Network]:
     return found
 
 
-def _check_main_stack(build: BuildDir, networks: Sequence[budget.Network]) -> None:
-    """The default application runs its network in the main thread: is that stack large enough?"""
-    if "MCUFUSE_MODEL" not in build.cache:
+def _check_thread_stack(build: BuildDir, image: ImageSizes, networks: Sequence[budget.Network]) -> None:
+    """The default application sizes its thread before the link (stacksize.py): does that hold in the whole image?"""
+    stack = image.symbol(_THREAD_STACK)
+    if "MCUFUSE_MODEL" not in build.cache or stack is None:
         return
-    have = build.dotconfig.main_stack_bytes
+    reserve = build.dotconfig.number("MCUFUSE_APP_STACK_RESERVE")
     for network in networks:
-        need = (network.stack or 0) + _MAIN_RESERVE
-        if need > have:
+        missing = (network.stack or 0) + reserve - stack.size
+        if missing > 0:
             raise UserError(
-                f"{have:,} B of stack, but {network.name} takes up to {network.stack:,} B, and {_MAIN_RESERVE} B go to "
-                "the self-test and to interrupts",
-                place=f"{build.dotconfig.path}: CONFIG_MAIN_STACK_SIZE",
-                hint=f"west mcufuse build ... -- -DCONFIG_MAIN_STACK_SIZE={-(-need // 64) * 64}",
+                f"{stack.size:,} B of stack, but {network.name} takes up to {network.stack:,} B, and {reserve:,} B go "
+                "to the self-test and to interrupts",
+                place=f"{image.path}: {_THREAD_STACK}",
+                hint="the image calls other library functions than those that the stack was sized with: "
+                f"west mcufuse build ... -- -DCONFIG_MCUFUSE_APP_STACK_RESERVE={-(-(reserve + missing) // 8) * 8}",
             )
 
 

@@ -27,7 +27,7 @@ from ..errors import EXIT_OK, Problems
 from .devicetree import Memory, Region, read_memory
 from .dotconfig import DotConfig, read_dotconfig
 
-__all__ = ["Demand", "Placement", "Spot", "check_fit", "main", "resolve_placement"]
+__all__ = ["Demand", "Placement", "Spot", "check_fit", "main", "resolve_placement", "write_if_changed"]
 
 # No Zephyr image is smaller: the smallest measured takes 6,769 B of flash and 2,151 B of RAM
 # (qemu_cortex_m3, everything optional off). A floor, not an estimate.
@@ -192,7 +192,8 @@ def _hint(name: str) -> str:
     return "optimize: ram, input: {mode: rows}, a smaller network, or the arena in another region (placement.arena)"
 
 
-def _write_if_changed(path: Path, text: str) -> None:
+def write_if_changed(path: Path, text: str) -> None:
+    """Writes `text`, but leaves a file that holds it already as old as it is."""
     if not path.is_file() or path.read_text(encoding="utf-8") != text:
         path.write_text(text, encoding="utf-8")
 
@@ -211,9 +212,9 @@ def _run(args: argparse.Namespace) -> int:
     placement = placed[-1][1]
     report = json.loads(args.report.read_text(encoding="utf-8"))
     cflags = [*report["cflags"], *_ZEPHYR_CFLAGS, *placement.cflags()]
-    _write_if_changed(args.out / "cflags", "\n".join(cflags) + "\n")
+    write_if_changed(args.out / "cflags", "\n".join(cflags) + "\n")
     fit = {"name": demands[-1].name, "config": str(args.config), "placement": asdict(placement), "memory": usage}
-    _write_if_changed(args.out / "fit.json", json.dumps(fit, indent=2, sort_keys=True) + "\n")
+    write_if_changed(args.out / "fit.json", json.dumps(fit, indent=2, sort_keys=True) + "\n")
     return EXIT_OK
 
 
