@@ -7,6 +7,9 @@
 #include <zephyr/sys/printk.h>
 
 #include "kws.h"
+#include "kws_stack.h"
+
+#define OWN_STACK 512 /* printk(), the frames here, and an exception */
 
 static const char *const words[] = {
 	"down",  "go",   "left", "no",  "off",     "on",
@@ -59,5 +62,5 @@ static void classify(void *p1, void *p2, void *p3)
 	printk("heard \"%s\" (score %d of 255)\n", words[word], scores[word] + 128);
 }
 
-K_THREAD_DEFINE(classifier, 1024, classify, NULL, NULL, NULL, K_LOWEST_APPLICATION_THREAD_PRIO, 0,
-		0);
+K_THREAD_DEFINE(classifier, KWS_STACK_BYTES + OWN_STACK, classify, NULL, NULL, NULL,
+		K_LOWEST_APPLICATION_THREAD_PRIO, 0, 0);
