@@ -88,7 +88,7 @@ function(mcufuse_add_model target config)
   get_property(others GLOBAL PROPERTY mcufuse_others)
   get_property(reports GLOBAL PROPERTY mcufuse_reports)
   add_custom_command(
-    OUTPUT ${dir}/cflags ${dir}/fit.json
+    OUTPUT ${dir}/cflags ${dir}/fit.json ${dir}/stack.ld
     COMMAND ${python} -m mcufuse.zephyr.fit ${dir}/report.json ${others}
             --config ${config} --dotconfig ${DOTCONFIG} --edt ${EDT_PICKLE}
             --zephyr-base ${ZEPHYR_BASE} -o ${dir}
@@ -132,7 +132,8 @@ function(_mcufuse_add_stack_header target name lib dir)
   endforeach()
   target_link_options(${image} PRIVATE
     LINKER:--entry=mcufuse_run LINKER:--undefined=${name}_model LINKER:--undefined=mcufuse_feed_rows
-    LINKER:--unresolved-symbols=ignore-all LINKER:--orphan-handling=place)
+    LINKER:--unresolved-symbols=ignore-all LINKER:--script=${dir}/stack.ld)
+  set_property(TARGET ${image} PROPERTY LINK_DEPENDS ${dir}/stack.ld)
   add_dependencies(${image} zephyr_generated_headers)
 
   set(python ${CMAKE_COMMAND} -E env PYTHONPATH=${MCUFUSE_GENERATOR_DIR} ${PYTHON_EXECUTABLE})

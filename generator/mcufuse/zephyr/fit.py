@@ -5,6 +5,7 @@
 A step of the build (firmware/cmake/mcufuse.cmake), after the generator and before the compiler:
 
     report.json, other reports, .config, edt.pickle  ->  cflags   what the compiler gets for the network
+                                                         stack.ld  the same places, for stacksize.py
                                                          fit.json  what was found, for the reports
 
 What is known here are the sizes of the plan. The code is not compiled yet and Zephyr is not linked
@@ -94,6 +95,11 @@ class Placement:
         """What the compiler needs to follow (include/mcufuse/placement.h), as in a gcc response file."""
         spots = (("ARENA", self.arena), ("WEIGHTS", self.weights))
         return [f'-DMCUFUSE_{key}_SECTION=\\"{spot.section}\\"' for key, spot in spots if spot.section]
+
+    def script(self) -> str:
+        """Linker script that gives the sections a place in an image without Zephyr (stacksize.py), beside ld's own."""
+        inputs = "".join(f" *({s.section} {s.section}.*)" for s in (self.arena, self.weights) if s.section)
+        return f"SECTIONS {{ .mcufuse_placed : {{{inputs} }} }} INSERT AFTER .data;\n"
 
 
 def resolve_placement(demand: Demand, memory: Memory) -> Placement:
@@ -212,6 +218,7 @@ def _run(args: argparse.Namespace) -> int:
     placement = placed[-1][1]
     report = json.loads(args.report.read_text(encoding="utf-8"))
     cflags = [*report["cflags"], *_ZEPHYR_CFLAGS, *placement.cflags()]
+    write_if_changed(args.out / "stack.ld", placement.script())
     write_if_changed(args.out / "cflags", "\n".join(cflags) + "\n")
     fit = {"name": demands[-1].name, "config": str(args.config), "placement": asdict(placement), "memory": usage}
     write_if_changed(args.out / "fit.json", json.dumps(fit, indent=2, sort_keys=True) + "\n")
