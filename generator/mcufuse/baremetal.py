@@ -30,7 +30,7 @@ from .paths import firmware_dir
 from .target import Core
 from .toolchain import Toolchain, find_emulator, find_toolchain
 
-__all__ = ["BuiltImage", "RunResult", "StepCount", "build", "compile_and_link", "run"]
+__all__ = ["BuiltImage", "RunResult", "StepCount", "build", "compile_and_link", "count_instructions", "execute", "run"]
 
 Tensors = Sequence[npt.NDArray[Any]]
 
@@ -139,8 +139,10 @@ def compile_and_link(
     cflags: Sequence[str] = ("-O2",),
     include_dirs: Sequence[Path] = (),
     defines: Sequence[str] = (),
+    libraries: Sequence[Path] = (),
 ) -> BuiltImage:
-    """Builds a bare-metal program: `sources`, one of them with main(), and the start-up code."""
+    """Builds a bare-metal program: `sources`, one of them with main(), the start-up code and what it needs of the
+    archives `libraries`."""
     toolchain = find_toolchain()
     machine = machine_for(core)
     firmware = firmware_dir()
@@ -161,7 +163,7 @@ def compile_and_link(
     _tool(toolchain.gcc, "-E", "-P", "-x", "c", *machine.defines, bare / "image.ld", "-o", script)
     elf, map_path = out_dir / f"{name or 'program'}.elf", out_dir / f"{name or 'program'}.map"
     link: list[str | Path] = ["-nostartfiles", "-Wl,--gc-sections", f"-Wl,-Map={map_path}", "-T", script]
-    _tool(toolchain.gcc, *core.gcc, *link, *objects, "-o", elf)
+    _tool(toolchain.gcc, *core.gcc, *link, *objects, *libraries, "-o", elf)
     graphs = tuple(ci for o in objects if (ci := o.with_suffix(".ci")).is_file())
     return BuiltImage(elf, map_path, name, core, machine, toolchain, tuple(objects), graphs)
 
@@ -188,13 +190,18 @@ def run(
         work_dir = Path(temporary)
         head = _REQUEST.pack(_REQUEST_MAGIC, len(inputs), int(profile))
         (work_dir / "request.bin").write_bytes(head + b"".join(blobs))
-        elf = image.elf.resolve()
-        ended = run_elf(find_emulator(), image.machine, elf, work_dir=work_dir, icount=icount, timeout_s=timeout_s)
-        if ended.code != 0:
-            raise _failure(image, sizes, ended)
+        execute(image, work_dir, icount=icount, timeout_s=timeout_s)
         answer = (work_dir / "result.bin").read_bytes()
         outputs = _outputs(model, (work_dir / "outputs.bin").read_bytes(), len(blobs))
     return _result(image, model, answer, outputs, profile=profile, icount=icount)
+
+
+def execute(image: BuiltImage, work_dir: Path, *, icount: bool = True, timeout_s: float = 120.0) -> None:
+    """Runs a program whose host files are in `work_dir`; raises `UserError` unless it ends with exit code 0."""
+    elf = image.elf.resolve()
+    ended = run_elf(find_emulator(), image.machine, elf, work_dir=work_dir, icount=icount, timeout_s=timeout_s)
+    if ended.code != 0:
+        raise _failure(image, ended)
 
 
 def _report(generated_dir: Path) -> Mapping[str, Any]:
@@ -274,7 +281,7 @@ def _result(
     counts: npt.NDArray[np.int64] = np.zeros((0, n_calls), np.int64)
     steps: tuple[StepCount, ...] = ()
     if icount:
-        found = _instructions(pairs, image.machine, place)
+        found = count_instructions(pairs, image.machine, place)
         counts = found[n_steps:].reshape(-1, n_calls)
         steps = tuple(
             StepCount(step.name, int(n) if step.function else 0, step.macs)
@@ -291,8 +298,10 @@ def _result(
     )
 
 
-def _instructions(pairs: npt.NDArray[np.int64], machine: Machine, place: str) -> npt.NDArray[np.int64]:
-    """Instructions of each call after the three calibration calls.
+def count_instructions(pairs: npt.NDArray[np.int64], machine: Machine, place: str) -> npt.NDArray[np.int64]:
+    """Instructions of each call after the three calibration calls, from differences of both counters [calls, 2].
+
+    Raises `UserError` when those of the calibration calls are not what they are known to be.
 
     The window round a call holds the call's own instructions and a constant number of others. An empty
     function (1 instruction) tells that constant; two loops of known length prove the scale. The slow
@@ -312,9 +321,10 @@ def _instructions(pairs: npt.NDArray[np.int64], machine: Machine, place: str) ->
     return counts[3:]
 
 
-def _failure(image: BuiltImage, sizes: ImageSizes, ended: Ended) -> UserError:
+def _failure(image: BuiltImage, ended: Ended) -> UserError:
     place = f"{image.name or image.elf.name} on {image.core.name}"
     if fault := re.search(r"^mcufuse-fault (.*)$", ended.log, re.MULTILINE):
+        sizes = image.read()
         fields = dict(part.split("=", 1) for part in fault[1].split() if "=" in part)
         at = {key: _place_of(sizes, int(fields[key], 16)) for key in ("pc", "lr") if key in fields}
         cfsr = int(fields.get("cfsr", "0"), 16)

@@ -26,7 +26,7 @@ from .report import Block, Table
 from .target import Core, Flash
 from .vectors import default_cases, make_input
 
-__all__ = ["Layer", "Layers", "lay_out_layers", "measure_layers"]
+__all__ = ["Layer", "Layers", "compile_alone", "layer_inputs", "lay_out_layers", "measure_layers"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,21 +66,25 @@ class Layers:
                 "flash": asdict(self.flash), "layers": rows}  # fmt: skip
 
 
+def compile_alone(config: Config, core: Core) -> Compiled:
+    """The network with every step on its own."""
+    return compile_network(replace(config, input=Input(), plan=replace(config.plan, allowance=math.inf)), core=core)
+
+
 def measure_layers(config: Config, core: Core) -> Layers:
     """Compiles, builds and runs; raises `UserError` for what is missing here."""
-    alone = replace(config, input=Input(), plan=replace(config.plan, allowance=math.inf))
-    compiled = compile_network(alone, core=core)
+    compiled = compile_alone(config, core)
     with tempfile.TemporaryDirectory(prefix="mcufuse-") as temporary:
         generated = Path(temporary) / "generated"
         write_files(generated, compiled.files | {"report.json": json.dumps(compiled.report)})
         image = build(generated, core, out_dir=Path(temporary) / "build")
-        result = run(image, inputs=[_inputs(compiled)])
+        result = run(image, inputs=[layer_inputs(compiled)])
     flash = config.target.flash
     layers = _layers(compiled, core, flash, result)
     return Layers(config.name, core, flash, image.toolchain.label, result.instructions[0], layers)
 
 
-def _inputs(compiled: Compiled) -> list[Any]:
+def layer_inputs(compiled: Compiled) -> list[Any]:
     """Random inputs; the counts hardly depend on them."""
     case = default_cases(1)[0]
     return [
