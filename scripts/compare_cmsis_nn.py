@@ -563,7 +563,7 @@ def _layer_block(found: Comparison) -> Block:
     return block
 
 
-def _total_block(all_found: Sequence[Comparison], opts: Sequence[str]) -> Block:
+def _total_block(all_found: Sequence[Comparison], opts: Sequence[str], version: str) -> Block:
     rows = []
     for found in all_found:
         t = found.totals()
@@ -584,11 +584,22 @@ def _total_block(all_found: Sequence[Comparison], opts: Sequence[str]) -> Block:
     )  # fmt: skip
     block = Block("totals of the layers that both compute")
     block.lines += [
+        f"CMSIS-NN {version or 'of an unknown version'}, {all_found[0].toolchain}",
         "wins: layers where CMSIS-NN needs fewer instructions; gain: what the better of both in each layer would save",
         "code: bytes of CMSIS-NN's functions and constants in the image, without weights",
     ]
     block.table = Table(headings, tuple(rows))
     return block
+
+
+def version_of(sources: Path) -> str:
+    """What git calls the checkout, "" when it cannot tell."""
+    command = ["git", "-C", str(sources), "describe", "--tags", "--always"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError:
+        return ""
+    return done.stdout.strip()
 
 
 def check_sources(sources: Path | None) -> Path:
@@ -623,7 +634,7 @@ def _run(args: argparse.Namespace) -> int:
         print(json.dumps([comparison.as_json() for comparison in found], indent=2))
     else:
         blocks = [] if args.totals else [_layer_block(comparison) for comparison in found]
-        show_blocks([*blocks, _total_block(found, opts)])
+        show_blocks([*blocks, _total_block(found, opts, version_of(sources))])
     return EXIT_OK
 
 
