@@ -15,6 +15,7 @@
 
 #include <mcufuse/lanes.h>
 #include <mcufuse/operand.h>
+#include <mcufuse/vector_loops.h>
 
 /** @brief Shape and arithmetic; compile-time constants. */
 struct mf_mean_cfg {
@@ -90,6 +91,14 @@ MF_INLINE void mf_mean_narrow(const struct mf_mean_cfg *cfg, const struct mf_mea
 	const bool last = tick == cfg->height - 1;
 	const struct mf_mean_scale scale = mf_mean_scale(cfg, data);
 
+	if (mf_vector_sums(x, cfg->width, cfg->channels, tick == 0, state) == cfg->channels) {
+		const int16_t *sums = state;
+
+		for (int32_t c = 0; last && c < cfg->channels; c++) {
+			out[c] = mf_mean_result(cfg, &scale, sums[c]);
+		}
+		return;
+	}
 	for (int32_t c = 0; c < cfg->channels / 4; c++) {
 		struct mf_lanes sum = {0, 0};
 

@@ -130,4 +130,42 @@ MF_INLINE int32_t mf_vector_max(const struct mf_vector_window *window, int32_t l
 #endif
 }
 
+/** @brief Adds @p width pixels of @p channels bytes to @p sums, or to zeros if they are the @p first. */
+MF_INLINE int32_t mf_vector_sums(const int8_t *x, int32_t width, int32_t channels, bool first,
+				 int16_t *sums)
+{
+#if MF_HAS_MVE
+	int32_t c = 0;
+
+	for (; c + 8 <= channels; c += 8) {
+		int16x8_t sum = first ? vdupq_n_s16(0) : vldrhq_s16(sums + c);
+		const int8_t *at = x + c;
+
+		MF_UNROLL_4
+		for (int32_t i = 0; i < width; i++) {
+			sum = vaddq_s16(sum, vldrbq_s16(at));
+			at += channels;
+		}
+		vstrhq_s16(sums + c, sum);
+	}
+	if (c < channels) {
+		mve_pred16_t some = vctp16q((uint32_t)(channels - c));
+		int16x8_t sum = first ? vdupq_n_s16(0) : vldrhq_z_s16(sums + c, some);
+
+		for (int32_t i = 0; i < width; i++) {
+			sum = vaddq_s16(sum, vldrbq_z_s16(x + c + i * channels, some));
+		}
+		vstrhq_p_s16(sums + c, sum, some);
+	}
+	return channels;
+#else
+	(void)x;
+	(void)width;
+	(void)channels;
+	(void)first;
+	(void)sums;
+	return 0;
+#endif
+}
+
 #endif /* MCUFUSE_VECTOR_LOOPS_H_ */

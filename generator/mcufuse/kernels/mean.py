@@ -30,6 +30,8 @@ def _instructions(height: int, width: int, channels: int, core: Core, *, narrow:
     """Counted in QEMU: four channels at a time with `narrow` sums (lanes.h), each on its own otherwise."""
     if not narrow:
         return height * channels * int(3 + 2.5 * width) + 12 * channels
+    if core.isa is Isa.MVE:
+        return height * -(-channels // 8) * (8 + 3 * width) + 22 * channels
     base = core.isa is Isa.BASE
     row, pixel = (7.0, 8.2) if base else (1.3, 5.0)
     if width <= 4:  # written out
