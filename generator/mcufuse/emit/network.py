@@ -5,6 +5,7 @@
     weights, configurations, data structs      what a layer is
     maps                                        where its rows stand
     <net>_<step>_row(y)                         one tick of a step
+    <net>_<kernel>_rows(rows, data)             all ticks of a step, where several share a kernel's instance
     <net>_<step>_upto(n)                        inside a stage: makes rows until n are ready
     <net>_<stage>()                             the schedule's entries
     <net>_model                                 what the application sees
@@ -65,6 +66,7 @@ class _Emitter:
     names: tuple[str, ...] = ()
     arrays: dict[tuple[str, bytes], str] = field(default_factory=dict)
     instance_of: dict[str, Instance] = field(default_factory=dict)
+    by_rows: frozenset[str] = frozenset()  # steps that run by the loop of their instance
     maps: dict[tuple[str, int, int], str] = field(default_factory=dict)
     parts: list[str] = field(default_factory=list)
 
@@ -105,6 +107,43 @@ class _Emitter:
             before, parameters, body = instance_text(instance, self.arrays)
             head = signature(f"static MF_NOINLINE void {instance.label}", parameters)
             self.put(f"/* {', '.join(instance.users)} */\n{before}{head}\n{{\n{body}}}\n")
+            looped = [name for name in instance.users if self.loops(name)]
+            if len(looped) >= self.options.least_to_share:
+                self.by_rows |= frozenset(looped)
+                self.put(self.rows_text(instance, looped))
+
+    def loops(self, name: str) -> bool:
+        """Whether a step runs alone, each tick on a window of one operand that stands in memory as a whole."""
+        k = self.names.index(name)
+        step = self.steps[k]
+        if len(step.operands) != 1 or step.ticks == 1 or any(c.first <= k <= c.last for c in self.streamed_stages()):
+            return False
+        operand = step.operands[0]
+        maps = (
+            (operand.storage, operand.height, operand.row_bytes),
+            (step.storage, step.out_height, step.out_row_bytes),
+        )
+        whole = all(self.plan.buffer_of(storage).bytes >= height * row_bytes for storage, height, row_bytes in maps)
+        return whole and isinstance(operand.access, Window) and not self.slides(operand)
+
+    def stands_whole(self, storage: str, size: int) -> bool:
+        return self.plan.buffer_of(storage).bytes >= size
+
+    def streamed_stages(self) -> list[StageCandidate]:
+        return [self.plan.stages[s] for s in self.streamed()]
+
+    def rows_text(self, instance: Instance, users: Sequence[str]) -> str:
+        """The loop over the ticks of any step that uses an instance."""
+        accesses = [self.steps[self.names.index(name)].operands[0].access for name in users]
+        slots = max(access.count for access in accesses if isinstance(access, Window))
+        shape = [f"const struct {instance.cfg.type} *shape"] if instance.variable else []
+        parameters = ["const struct mf_rows *rows", *shape, f"const struct {instance.data_type} *data"]
+        head = signature(f"static MF_NOINLINE void {instance.label}_rows", parameters)
+        return (
+            f"{head}\n{{\n\tconst int8_t *in[{slots}];\n\n\tfor (int y = 0; y < rows->ticks; y++) {{\n"
+            f"\t\tmf_rows_window(rows, y, in);\n\t\t{instance.label}({'shape, ' if shape else ''}data, in,\n"
+            f"\t\t\t(int8_t *)rows->out + y * rows->out_bytes, y, rows->scratch);\n\t}}\n}}\n"
+        )
 
     # -- memory ------------------------------------------------------------------------------------
 
@@ -149,7 +188,9 @@ class _Emitter:
         return self.maps[key]
 
     def all_maps(self) -> None:
-        for step in (self.steps[k] for k in self.running):
+        for name, step in ((self.names[k], self.steps[k]) for k in self.running):
+            if name in self.by_rows:
+                continue
             for operand in step.operands:
                 self.map_of(operand.storage, operand.height, operand.row_bytes)
             self.map_of(step.storage, step.out_height, step.out_row_bytes)
@@ -170,7 +211,44 @@ class _Emitter:
                 self.put(shape_text(f"{self.net}_{name}_shape", step, instance, self.arrays))
             data = struct_initializer(low.data, self.arrays)
             self.put(f"static const struct {low.data.type} {self.net}_{name} = {data};\n")
-            self.put(self.row_text(k, name, step, stage_of[k]))
+            if name in self.by_rows:
+                self.put(self.comment(step) + "\n" + self.rows_of(k, name, step, stage_of[k]))
+            else:
+                self.put(self.row_text(k, name, step, stage_of[k]))
+
+    def comment(self, step: Step) -> str:
+        """What a step is, one line."""
+        size = "x".join(map(str, self.graph.tensors[step.op.output].hwc))
+        origin = c_comment(", ".join(step.op.origin[:2]) + (", ..." if len(step.op.origin) > 2 else ""))
+        macs = f", {step.macs:,} MACs" if step.macs else ""
+        return f"/* {step.op.kind} -> {size}{macs}{': ' + origin if origin else ''} */"[:100].rstrip("*/ ") + " */"
+
+    def scratch_text(self, k: int, stage: int) -> str:
+        """C expression: what a step's kernel gets as scratch memory."""
+        low = self.steps[k].lowered
+        place = self.plan.state_of(k) if low.state_bytes else self.plan.scratch_of(stage) if low.scratch_bytes else None
+        return f"{self.net}_arena + {place.offset}" if place else "NULL"
+
+    def rows_of(self, k: int, name: str, step: Step, stage: int) -> str:
+        """What a step passes to the loop of its instance."""
+        operand = step.operands[0]
+        access = operand.access
+        assert isinstance(access, Window)
+        fields = {
+            "in": f"{self.net}_arena + {self.plan.buffer_of(operand.storage).offset}",
+            "out": f"{self.net}_arena + {self.plan.buffer_of(step.storage).offset}",
+            "scratch": self.scratch_text(k, stage),
+            "in_bytes": operand.row_bytes,
+            "out_bytes": 0 if step.lowered.rows.writes.at_end else step.out_row_bytes,
+            "ticks": step.ticks,
+            "in_height": operand.height,
+            "first": access.offset,
+            "stride": access.stride,
+            "count": access.count,
+            "step": access.step,
+        }
+        lines = "".join(f"\t.{label} = {value},\n" for label, value in fields.items())
+        return f"static const struct mf_rows {self.net}_{name}_rows = {{\n{lines}}};\n"
 
     def index_table(self, label: str, access: Indexed) -> str:
         values = ", ".join(str(v) for v in access.index)
@@ -178,10 +256,7 @@ class _Emitter:
 
     def row_text(self, k: int, name: str, step: Step, stage: int) -> str:
         low = step.lowered
-        size = "x".join(map(str, self.graph.tensors[step.op.output].hwc))
-        origin = c_comment(", ".join(step.op.origin[:2]) + (", ..." if len(step.op.origin) > 2 else ""))
-        macs = f", {step.macs:,} MACs" if step.macs else ""
-        lines = [f"/* {step.op.kind} -> {size}{macs}{': ' + origin if origin else ''} */"[:100].rstrip("*/ ") + " */"]
+        lines = [self.comment(step)]
         lines += [f"static void {self.net}_{name}_row(int y)", "{"]
         slots = sum(o.access.count if isinstance(o.access, Window) else 1 for o in step.operands)
         if slots:
@@ -193,13 +268,11 @@ class _Emitter:
             at += used
         out = self.map_of(step.storage, step.out_height, step.out_row_bytes)
         row = "0" if low.rows.writes.at_end else "y"
-        place = self.plan.state_of(k) if low.state_bytes else self.plan.scratch_of(stage) if low.scratch_bytes else None
-        scratch = f"{self.net}_arena + {place.offset}" if place else "NULL"
         instance = self.instance_of[name]
         shape = f"&{self.net}_{name}_shape, " if instance.variable else ""
         lines += [
             f"\t{instance.label}({shape}&{self.net}_{name}, {'in' if slots else 'NULL'},",
-            f"\t\tmf_map_row(&{out}, {row}), y, {scratch});",
+            f"\t\tmf_map_row(&{out}, {row}), y, {self.scratch_text(k, stage)});",
             "}",
             "",
         ]
@@ -278,6 +351,12 @@ class _Emitter:
     def plain_stage(self, stage: StageCandidate) -> str:
         name, step = self.names[stage.first], self.steps[stage.first]
         function = f"{self.net}_{name}_run"
+        if name in self.by_rows:
+            instance = self.instance_of[name]
+            shape = f"&{self.net}_{name}_shape, " if instance.variable else ""
+            call = f"{instance.label}_rows(&{self.net}_{name}_rows, {shape}&{self.net}_{name});"
+            self.put(f"static void {function}(void)\n{{\n\t{call}\n}}\n")
+            return function
         body = (
             "\t/* nothing to do: its operands were written into its result */\n"
             if stage.first in self.plan.joined
