@@ -4,10 +4,12 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 
-from kernel_harness import Case, check_cases
+from kernel_harness import Case, check_cases, lowerings
 from kernel_random import conv_case, depthwise_case, fully_connected_case
 from mcufuse.ir import Rounding
 from mcufuse.kernels import kernel_of
@@ -65,3 +67,24 @@ def test_random_sanitized(kind: str, core: str) -> None:
 @pytest.mark.parametrize(("opt", "sanitize"), [("-O0", False), ("-O2", False), ("-O1", True)])
 def test_rows_of_odd_width(opt: str, sanitize: bool) -> None:
     check_cases(odd_cases(1, 9), core="cortex-m4", opt=opt, sanitize=sanitize, only=ODD)
+
+
+SIZED_DSP = "depthwise_conv2d_sized_row_s8_dsp"
+
+
+def depthwise_3x3(seed: int, count: int) -> list[Case]:
+    """3x3 windows with strides 1 and 2 that `SIZED_DSP` accepts."""
+    rng = np.random.default_rng([seed, 33])
+    cases: list[Case] = []
+    while len(cases) < count:
+        k = len(cases)
+        case = depthwise_case(rng, list(Rounding)[k % 3], k_h=3, k_w=3, multiplier=1, dilation=1, stride=1 + k % 2)
+        with contextlib.suppress(AssertionError):  # refused: more padding, say
+            lowerings(case, "cortex-m4", SIZED_DSP)
+            cases.append(case)
+    return cases
+
+
+@pytest.mark.parametrize(("opt", "sanitize"), [("-O1", True), ("-O2", False)])
+def test_depthwise_3x3(opt: str, sanitize: bool) -> None:
+    check_cases(depthwise_3x3(1, 12), core="cortex-m4", opt=opt, sanitize=sanitize, only=SIZED_DSP)

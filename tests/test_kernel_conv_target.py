@@ -10,7 +10,7 @@ import pytest
 
 from kernel_target import check_on_target
 from mcufuse.target import CORES
-from test_kernel_conv import MAKERS, cases_of, odd_cases
+from test_kernel_conv import MAKERS, SIZED_DSP, cases_of, depthwise_3x3, odd_cases
 
 pytestmark = pytest.mark.qemu
 
@@ -18,6 +18,11 @@ pytestmark = pytest.mark.qemu
 @pytest.mark.parametrize("core", [core.name for core in CORES if core.name not in ("cortex-m7", "cortex-m33")])
 def test_cores(core: str, tmp_path: Path) -> None:
     check_on_target([case for kind in MAKERS for case in cases_of(kind, 3, 5)] + odd_cases(3, 3), core, tmp_path)
+
+
+@pytest.mark.parametrize(("core", "opt"), [("cortex-m4", "-O2"), ("cortex-m4", "-Os"), ("cortex-m55", "-Os")])
+def test_depthwise_3x3(core: str, opt: str, tmp_path: Path) -> None:
+    check_on_target(depthwise_3x3(2, 12), core, tmp_path, opt, only=SIZED_DSP)
 
 
 @pytest.mark.slow

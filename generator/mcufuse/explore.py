@@ -26,6 +26,7 @@ from .emit.instances import choose_instances
 from .emit.names import step_names
 from .errors import UserError
 from .ir import Graph
+from .kernels.base import Lowered
 from .lowering import lower_graph
 from .objective import objective_of
 from .passes.strips import apply_strips
@@ -140,12 +141,16 @@ class _Explorer:
     graph: Graph
     core: Core
 
+    def lower(self, graph: Graph, scratch: int | None) -> tuple[dict[str, Lowered], dict[str, int]]:
+        """As the configuration's objective says, with at most `scratch` bytes of scratch."""
+        return lower_graph(graph, self.core, scratch_limit=scratch, objective=objective_of(self.config))
+
     def limits(self) -> list[int | None]:
         """Limits of scratch that change the choice of kernels, none first."""
         found: list[int | None] = [None]
         largest = math.inf
         while len(found) < _MOST_LIMITS:
-            lowered, _ = lower_graph(self.graph, self.core, scratch_limit=found[-1])
+            lowered, _ = self.lower(self.graph, found[-1])
             most = max((low.scratch_bytes for low in lowered.values()), default=0)
             if most == 0 or most >= largest:
                 break
@@ -162,7 +167,7 @@ class _Explorer:
 
     def allowances(self, mode: InputMode, scratch: int | None, graph: Graph) -> list[float]:
         """All that make a difference, over the orders worth planning."""
-        lowered, macs = lower_graph(graph, self.core, scratch_limit=scratch)
+        lowered, macs = self.lower(graph, scratch)
         values: set[float] = set()
         for ops in candidate_orders(graph):
             ordered = graph.with_(ops=ops)
@@ -191,11 +196,11 @@ class _Explorer:
         """Plans, checks and counts the network, which `cut` is after cutting it into strips."""
         objective = objective_of(self.config)
         allowed = objective.ram_allowance if allowance is None else allowance
-        lowered, macs = lower_graph(cut, self.core, scratch_limit=scratch)
+        lowered, macs = self.lower(cut, scratch)
         graph, steps, plan = best_order(cut, lowered, macs, mode is InputMode.ROWS, allowed)
         check_plan(graph, steps, plan)
         instances, _ = choose_instances("n", step_names(graph, steps), steps, objective.least_to_share)
-        once = sum(lower_graph(self.graph, self.core)[1].values())
+        once = sum(self.lower(self.graph, None)[1].values())
         return Point(
             number=0,
             mode=mode,

@@ -2,29 +2,31 @@
 # SPDX-License-Identifier: Apache-2.0
 """Chooses a C row function for each operator: together the cheapest of those that accept it on the core.
 
-Cheap means few instructions and little code: a KiB of code must save one percent of the network's instructions.
-Operators whose row function and cfg are equal share their code.
+Cheap means few instructions and little flash: `Objective.kib_must_save` says how many instructions a KiB of code or
+constants must save. Operators share their code as in `emit.instances`.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
+from functools import partial
 
 from .costs import corrected
 from .errors import Problems
 from .ir import Graph, Reshape
 from .kernels import KERNELS
-from .kernels.base import LowerContext, Lowered, Refusal
+from .kernels.base import CStruct, LowerContext, Lowered, Refusal
+from .objective import BALANCED, Objective
 from .target import Core
 
 __all__ = ["lower_graph"]
 
 
 def lower_graph(
-    graph: Graph, core: Core, *, scratch_limit: int | None = None
+    graph: Graph, core: Core, *, scratch_limit: int | None = None, objective: Objective = BALANCED
 ) -> tuple[dict[str, Lowered], dict[str, int]]:
     """(lowered, MACs) by operator name. With `scratch_limit` (bytes) a row function that takes more scratch is chosen
-    only where each of the others takes even more.
+    only where each of the others takes even more; of the objective only what it says of code counts.
 
     Raises `UserError` naming every operator that no row function accepts, with the reason of each.
     """
@@ -46,7 +48,7 @@ def lower_graph(
         fits = [corrected(o, core, macs[op.name], graph.tensors[op.output]) for o in fits]
         ways[op.name] = fits if scratch_limit is None else _lean(fits, scratch_limit)
     problems.raise_if_any()
-    return _choose(ways), macs
+    return _choose(ways, objective), macs
 
 
 def _lean(options: list[Lowered], limit: int) -> list[Lowered]:
@@ -55,38 +57,73 @@ def _lean(options: list[Lowered], limit: int) -> list[Lowered]:
     return [o for o in options if o.scratch_bytes <= limit]
 
 
-def _choose(ways: dict[str, list[Lowered]]) -> dict[str, Lowered]:
-    """The better of two local optima: from the fastest choice of each, and from the most shared one."""
+class _Code:
+    """The flash that a choice takes: the code of its instances, and constants."""
+
+    def __init__(self, least_to_share: int) -> None:
+        self._least = least_to_share
+        self._users: defaultdict[tuple[object, ...], Counter[CStruct]] = defaultdict(Counter)
+
+    def add(self, lowered: Lowered) -> int:
+        """One more user; returns the bytes that it adds."""
+        users = self._users[lowered.family]
+        before = self._instances(users)
+        users[lowered.cfg] += 1
+        return (self._instances(users) - before) * lowered.code_bytes + lowered.constant_bytes
+
+    def remove(self, lowered: Lowered) -> None:
+        """One user less."""
+        users = self._users[lowered.family]
+        users[lowered.cfg] -= 1
+        if users[lowered.cfg] == 0:
+            del users[lowered.cfg]
+
+    def _instances(self, users: Counter[CStruct]) -> int:
+        return min(len(users), 1) if len(users) >= self._least else len(users)
+
+
+def _choose(ways: dict[str, list[Lowered]], objective: Objective) -> dict[str, Lowered]:
+    """The best of three local optima: from the fastest choice of each, and from two that share more."""
     fastest = {name: min(options, key=lambda o: o.instructions) for name, options in ways.items()}
-    weight = sum(o.instructions for o in fastest.values()) / 100 / 1024  # instructions that a byte of code must save
-    users = Counter((o.function, o.cfg) for options in ways.values() for o in options)
-    shared = {
-        name: min(options, key=lambda o: o.instructions + weight * o.code_bytes / users[o.function, o.cfg])
-        for name, options in ways.items()
-    }
-    found = [_improve(ways, dict(start), weight) for start in (fastest, shared)]
-    return min(found, key=lambda choice: _cost(choice, weight))
+    total = sum(o.instructions for o in fastest.values())
+    weight = total * objective.kib_must_save / 1024  # instructions that a byte of code must save
+    users = Counter(family for options in ways.values() for family in {o.family for o in options})
+
+    def part(times: int, o: Lowered) -> float:
+        return o.instructions + weight * (o.constant_bytes + times * o.code_bytes / users[o.family])
+
+    starts = [fastest]
+    starts += [{name: min(options, key=partial(part, times)) for name, options in ways.items()} for times in (1, 32)]
+    found = [_improve(ways, dict(start), weight, objective.least_to_share) for start in starts]
+    return min(found, key=lambda choice: _cost(choice, weight, objective.least_to_share))
 
 
-def _cost(choice: dict[str, Lowered], weight: float) -> float:
+def _cost(choice: dict[str, Lowered], weight: float, least_to_share: int) -> float:
     """Instructions, and the code of each instance once."""
-    instances = {(o.function, o.cfg): o.code_bytes for o in choice.values()}
-    return sum(o.instructions for o in choice.values()) + weight * sum(instances.values())
+    code = _Code(least_to_share)
+    return sum(o.instructions + weight * code.add(o) for o in choice.values())
 
 
-def _improve(ways: dict[str, list[Lowered]], choice: dict[str, Lowered], weight: float) -> dict[str, Lowered]:
+def _improve(
+    ways: dict[str, list[Lowered]], choice: dict[str, Lowered], weight: float, least_to_share: int
+) -> dict[str, Lowered]:
     """Changes one operator's choice at a time as long as that is cheaper."""
-    users = Counter((o.function, o.cfg) for o in choice.values())
+    code = _Code(least_to_share)
+    for lowered in choice.values():
+        code.add(lowered)
     changed = True
     while changed:
         changed = False
         for name, options in ways.items():
             now = choice[name]
-            users[now.function, now.cfg] -= 1
-            costs = [o.instructions + (0 if users[o.function, o.cfg] else weight * o.code_bytes) for o in options]
+            code.remove(now)
+            costs = []
+            for option in options:
+                costs.append(option.instructions + weight * code.add(option))
+                code.remove(option)
             best = options[costs.index(min(costs))]
             if min(costs) < costs[options.index(now)]:
                 choice[name] = best
                 changed = True
-            users[choice[name].function, choice[name].cfg] += 1
+            code.add(choice[name])
     return choice

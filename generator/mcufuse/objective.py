@@ -17,20 +17,23 @@ _NEVER = 1 << 30
 @dataclass(frozen=True, slots=True)
 class Objective:
     """`ram_allowance`: how far the arena may exceed the least one (`plan_arena`); `least_to_share`: from how many
-    configurations of a kernel on its code is shared (`emit.instances`); `scratch_limit`: bytes of scratch that a
-    kernel may take where another one takes less (`lower_graph`)."""
+    configurations of a kernel on its code is shared (`emit.instances`); `kib_must_save`: the fraction of the network's
+    instructions that a KiB of code must save (`lower_graph`); `scratch_limit`: bytes of scratch that a kernel may take
+    where another one takes less (`lower_graph`); `level`: the compiler's optimisation flag."""
 
     ram_allowance: float
     least_to_share: int
+    kib_must_save: float
     scratch_limit: int | None = None
+    level: str = "-O2"
 
 
-BALANCED = Objective(1.05, 3)
+BALANCED = Objective(1.05, 3, 0.0135)
 OBJECTIVES = {
     Optimize.BALANCED: BALANCED,
-    Optimize.RAM: Objective(1.0, 3),
-    Optimize.LATENCY: Objective(math.inf, _NEVER),
-    Optimize.FLASH: Objective(1.05, 2),
+    Optimize.RAM: Objective(1.0, 3, 0.0135),
+    Optimize.LATENCY: Objective(math.inf, _NEVER, 0.0001),
+    Optimize.FLASH: Objective(1.05, 2, 0.12, level="-Os"),
 }
 
 

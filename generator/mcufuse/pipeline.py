@@ -127,7 +127,7 @@ def compile_graph(
     if strips is not None:
         graph = apply_strips(graph, strips, least_planner(core, fed_rows, objective))
         verify(graph)
-    lowered, macs = lower_graph(graph, core, scratch_limit=objective.scratch_limit)
+    lowered, macs = lower_graph(graph, core, scratch_limit=objective.scratch_limit, objective=objective)
     sliding = None
     if hop is not None:
         steps = make_steps(graph, lowered, macs, fed_rows=True)
@@ -140,7 +140,7 @@ def compile_graph(
         check_plan(graph, steps, plan)
     options = EmitOptions(provenance.sha256, provenance.source, __version__, arena_group, objective.least_to_share)
     text = emit_network(name, graph, steps, plan, options, sliding)
-    report = summarize(name, core, graph, steps, plan, provenance.sha256)
+    report = summarize(name, core, graph, steps, plan, provenance.sha256, objective.level)
     return Compiled(graph, steps, plan, {f"{name}.c": text.c, f"{name}.h": text.h}, report)
 
 
@@ -161,7 +161,7 @@ def least_planner(core: Core, fed_rows: bool, objective: Objective) -> Planner:
     """Plans for the least memory."""
 
     def plan(graph: Graph) -> tuple[Sequence[Step], ArenaPlan]:
-        lowered, macs = lower_graph(graph, core, scratch_limit=objective.scratch_limit)
+        lowered, macs = lower_graph(graph, core, scratch_limit=objective.scratch_limit, objective=objective)
         return best_order(graph, lowered, macs, fed_rows, 1.0)[1:]
 
     return plan

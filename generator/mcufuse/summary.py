@@ -24,9 +24,15 @@ CFLAGS = ("-O2", "-std=c11", "-ffunction-sections", "-fdata-sections")
 
 
 def summarize(
-    name: str, core: Core, graph: Graph, steps: Sequence[Step], plan: ArenaPlan, sha256: str
+    name: str,
+    core: Core,
+    graph: Graph,
+    steps: Sequence[Step],
+    plan: ArenaPlan,
+    sha256: str,
+    level: str = "-O2",
 ) -> dict[str, Any]:
-    """The report of a planned network; bytes throughout."""
+    """The report of a planned network; bytes throughout. `level` is the compiler's optimisation flag."""
     names = step_names(graph, steps)
     return {
         "schema": SCHEMA_VERSION,
@@ -50,7 +56,7 @@ def summarize(
         "notes": list(graph.notes),
         "sources": [f"{name}.c"],
         "include_dirs": ["include"],
-        "cflags": list(CFLAGS),
+        "cflags": [level, *CFLAGS[1:]],
         "model_sha256": sha256,
     }
 

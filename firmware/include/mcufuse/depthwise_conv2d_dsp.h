@@ -55,13 +55,38 @@ struct mf_depthwise_keep {
 	uint32_t words[3];
 };
 
+/** @brief The rows of a window. */
+struct mf_depthwise_rows {
+	const int8_t *at[3]; /**< one that is not padding in place of each that is */
+	struct mf_depthwise_keep keep;
+};
+
+/** @brief Find the rows to read. */
+MF_UNUSED static void mf_depthwise_rows(const int8_t *const *in, struct mf_depthwise_rows *rows)
+{
+	const int8_t *any = in[1] != NULL ? in[1] : in[0] != NULL ? in[0] : in[2];
+	struct mf_depthwise_keep keep = {true, {UINT32_MAX, UINT32_MAX, UINT32_MAX}};
+
+	MF_UNROLL
+	for (int i = 0; i < 3; i++) {
+		rows->at[i] = in[i] != NULL ? in[i] : any;
+		if (in[i] == NULL) {
+			keep.all = false;
+			keep.words[0] &= i == 0 ? 0xffff0000u : i == 1 ? 0x0000ffffu : 0xffffffffu;
+			keep.words[1] &= i == 0 ? 0xffffff00u : i == 1 ? 0xff00ffffu : 0x00ff00ffu;
+			keep.words[2] &= i == 2 ? 0 : 0xffffffffu;
+		}
+	}
+	rows->keep = keep;
+}
+
 /**
  * @brief Take the weights of padded rows out of @p w.
  *
  * @return the start value, padding's contribution included
  */
-MF_INLINE uint32_t mf_depthwise_pad_rows(const struct mf_depthwise_keep *keep, uint32_t w[3],
-					 uint32_t zeros, uint32_t start)
+MF_UNUSED static uint32_t mf_depthwise_pad_rows(const struct mf_depthwise_keep *keep, uint32_t w[3],
+						uint32_t zeros, uint32_t start)
 {
 	MF_UNROLL
 	for (int i = 0; i < 2; i++) {
@@ -214,9 +239,9 @@ MF_INLINE void mf_depthwise_conv2d_row_s8_dsp(const struct mf_depthwise_conv2d_d
 {
 	const struct mf_requant_cfg rq = MF_REQUANT_CFG(cfg, data);
 	const uint32_t zeros = mf_pack_constant((uint32_t)(int32_t)cfg->in_zero);
-	const int8_t *any = in[1] != NULL ? in[1] : in[0] != NULL ? in[0] : in[2];
-	const int8_t *row[3] = {in[0], in[1], in[2]};
-	struct mf_depthwise_keep keep = {true, {UINT32_MAX, UINT32_MAX, UINT32_MAX}};
+	struct mf_depthwise_rows rows;
+	const int8_t *row[3];
+	bool whole;
 	const uint32_t *w = (const uint32_t *)data->weights;
 	const int32_t *entry = mf_requant_entries(cfg->rq_mode, data->requant);
 
@@ -225,24 +250,20 @@ MF_INLINE void mf_depthwise_conv2d_row_s8_dsp(const struct mf_depthwise_conv2d_d
 	MF_KEEP(w);
 	MF_KEEP(entry);
 	MF_KEEP(out);
+	mf_depthwise_rows(in, &rows);
+	whole = rows.keep.all;
 	MF_UNROLL
 	for (int i = 0; i < 3; i++) {
-		if (in[i] == NULL) {
-			row[i] = any;
-			keep.all = false;
-			keep.words[0] &= i == 0 ? 0xffff0000u : i == 1 ? 0x0000ffffu : 0xffffffffu;
-			keep.words[1] &= i == 0 ? 0xffffff00u : i == 1 ? 0xff00ffffu : 0x00ff00ffu;
-			keep.words[2] &= i == 2 ? 0 : 0xffffffffu;
-		}
+		row[i] = rows.at[i];
 	}
 	for (int c = 0; c < cfg->in_c; c++) {
 		uint32_t start = (uint32_t)mf_requant_start(&rq, entry);
 		uint32_t masked[3];
 		const uint32_t *taps = w;
 
-		if (!keep.all) {
+		if (!whole) {
 			memcpy(masked, w, sizeof(masked));
-			start = mf_depthwise_pad_rows(&keep, masked, zeros, start);
+			start = mf_depthwise_pad_rows(&rows.keep, masked, zeros, start);
 			taps = masked;
 		}
 		mf_depthwise_walk(cfg, &rq, taps, start, row, entry, out);

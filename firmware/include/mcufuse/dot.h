@@ -21,6 +21,43 @@
 
 #include <mcufuse/requant.h>
 
+#if defined(__thumb2__) && defined(__OPTIMIZE__)
+#define MF_HAS_DOT_STEP 1
+
+/**
+ * @brief One step of two pixels, @p distance (1 to 4,095, a constant) bytes apart, and four channels.
+ *
+ * In assembly: GCC 12 given the same in C spills two of the sums.
+ */
+#define MF_DOT_STEP_2X4(a, x, w, distance)                                                         \
+	do {                                                                                       \
+		int32_t x0_, x1_, w_;                                                              \
+		__asm__("ldrsb %[x0], [%[px]], #1\n\t"                                             \
+			"ldrsb %[w], [%[pw]], #1\n\t"                                              \
+			"ldrsb %[x1], [%[px], %[d]]\n\t"                                           \
+			"mla %[a00], %[x0], %[w], %[a00]\n\t"                                      \
+			"mla %[a10], %[x1], %[w], %[a10]\n\t"                                      \
+			"ldrsb %[w], [%[pw]], #1\n\t"                                              \
+			"mla %[a01], %[x0], %[w], %[a01]\n\t"                                      \
+			"mla %[a11], %[x1], %[w], %[a11]\n\t"                                      \
+			"ldrsb %[w], [%[pw]], #1\n\t"                                              \
+			"mla %[a02], %[x0], %[w], %[a02]\n\t"                                      \
+			"mla %[a12], %[x1], %[w], %[a12]\n\t"                                      \
+			"ldrsb %[w], [%[pw]], #1\n\t"                                              \
+			"mla %[a03], %[x0], %[w], %[a03]\n\t"                                      \
+			"mla %[a13], %[x1], %[w], %[a13]"                                          \
+			: [a00] "+r"(a[0][0]), [a01] "+r"(a[0][1]), [a02] "+r"(a[0][2]),           \
+			  [a03] "+r"(a[0][3]), [a10] "+r"(a[1][0]), [a11] "+r"(a[1][1]),           \
+			  [a12] "+r"(a[1][2]), [a13] "+r"(a[1][3]), [px] "+r"(x), [pw] "+r"(w),    \
+			  [x0] "=&r"(x0_), [x1] "=&r"(x1_), [w] "=&r"(w_)                          \
+			: [d] "i"((distance) - 1)                                                  \
+			: "memory");                                                               \
+	} while (false)
+#else
+#define MF_HAS_DOT_STEP                    0
+#define MF_DOT_STEP_2X4(a, x, w, distance) (void)(a), (void)(x), (void)(w)
+#endif
+
 /** Most output channels of a block. */
 #define MF_DOT_CHANNELS 8
 
@@ -39,6 +76,9 @@ MF_INLINE int mf_dot_unroll(int depth)
 {
 	if (depth <= 9) {
 		return depth;
+	}
+	if (depth % 9 == 0 && depth % 8 != 0) {
+		return 9;
 	}
 	for (int n = 8; n >= 4; n--) {
 		if (depth % n == 0) {
@@ -83,6 +123,14 @@ MF_INLINE const int8_t *mf_dot_walk_sized(const struct mf_dot_cfg *cfg,
 	const int8_t *end = x + cfg->depth * np;
 
 	do {
+		if (MF_HAS_DOT_STEP && np == 2 && nb == 4) {
+			MF_UNROLL
+			for (int k = 0; k < 4; k++) {
+				MF_DOT_STEP_2X4(acc, x, w, 4);
+			}
+			x += 4;
+			continue;
+		}
 		MF_UNROLL
 		for (int k = 0; k < 4; k++) {
 			mf_dot_step(acc, x + k, w + k * nb, 4, np, nb);
@@ -98,23 +146,34 @@ MF_INLINE const int8_t *mf_dot_walk(const struct mf_dot_cfg *cfg, int32_t acc[2]
 				    const int8_t *x, const int8_t *w, int np, int nb)
 {
 	const int unroll = mf_dot_unroll(cfg->depth);
-	const int8_t *end = x + cfg->depth / unroll * unroll;
+	const int rest = cfg->depth % unroll;
+	const bool step = MF_HAS_DOT_STEP && np == 2 && nb == 4 && cfg->distance < 4096;
+	const int8_t *end = x + (cfg->depth - rest);
 
 	do {
-		MF_UNROLL
-		for (int k = 0; k < unroll; k++) {
-			mf_dot_step(acc, x + k, w + k * nb, cfg->distance, np, nb);
+		if (step) {
+			MF_UNROLL
+			for (int k = 0; k < unroll; k++) {
+				MF_DOT_STEP_2X4(acc, x, w, cfg->distance);
+			}
+		} else {
+			MF_UNROLL
+			for (int k = 0; k < unroll; k++) {
+				mf_dot_step(acc, x + k, w + k * nb, cfg->distance, np, nb);
+			}
+			x += unroll;
+			w += unroll * nb;
 		}
-		x += unroll;
-		w += unroll * nb;
 	} while (x != end);
 	MF_UNROLL
 	for (int k = 0; k < 8; k++) {
-		if (k < cfg->depth % unroll) {
+		if (k < rest && step) {
+			MF_DOT_STEP_2X4(acc, x, w, cfg->distance);
+		} else if (k < rest) {
 			mf_dot_step(acc, x + k, w + k * nb, cfg->distance, np, nb);
 		}
 	}
-	return w + cfg->depth % unroll * nb;
+	return step ? w : w + rest * nb;
 }
 
 /** @brief @p np pixels times @p nb channels, requantized into @p out; returns the next weights. */

@@ -110,16 +110,15 @@ MF_INLINE const uint32_t *mf_dot_dsp_walk(const struct mf_dot_dsp_cfg *cfg,
 }
 
 /** @brief Requantize and store channel @p j of @p np pixels. */
-MF_INLINE void mf_dot_dsp_store(const struct mf_dot_dsp_cfg *cfg, const struct mf_requant_cfg *rq,
-				const int32_t *entry, int8_t *out, int32_t first, int32_t second,
-				int np)
+MF_INLINE void mf_dot_dsp_store(const struct mf_requant_cfg *rq, const int32_t *entry,
+				int8_t *const out[2], int j, int32_t first, int32_t second, int np)
 {
 	const int32_t y0 = mf_requant(rq, entry, first);
 	const int32_t y1 = np > 1 ? mf_requant(rq, entry, second) : 0;
 
-	out[0] = (int8_t)y0;
+	out[0][j] = (int8_t)y0;
 	if (np > 1) {
-		out[cfg->out_step] = (int8_t)y1;
+		out[1][j] = (int8_t)y1;
 	}
 }
 
@@ -146,7 +145,11 @@ MF_INLINE void mf_dot_dsp_finish(const struct mf_dot_dsp_cfg *cfg, const int32_t
 {
 	const struct mf_requant_cfg rq = cfg->rq;
 	const int words = mf_requant_words(rq.mode);
+	int8_t *to[2] = {out, out + cfg->out_step};
 
+	if (cfg->sized) {
+		MF_KEEP(to[1]);
+	}
 	MF_UNROLL
 	for (int j = 0; j < nb; j++) {
 		int32_t sum[2];
@@ -159,7 +162,7 @@ MF_INLINE void mf_dot_dsp_finish(const struct mf_dot_dsp_cfg *cfg, const int32_t
 				sum[p] += mf_requant_start(&rq, entry + j * words);
 			}
 		}
-		mf_dot_dsp_store(cfg, &rq, entry + j * words, out + j, sum[0], sum[np - 1], np);
+		mf_dot_dsp_store(&rq, entry + j * words, to, j, sum[0], sum[np - 1], np);
 	}
 }
 

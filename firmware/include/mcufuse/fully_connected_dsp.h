@@ -58,16 +58,18 @@ MF_INLINE const uint32_t *mf_fully_connected_block(const struct mf_fully_connect
 	uint32_t acc[2][MF_DOT_DSP_CHANNELS];
 
 	mf_dot_dsp_start(&dot, entry, acc, 1, nb);
-	while (x != end) {
-		if (MF_HAS_STEPS && cfg->raw && pairs == 4) {
-			MF_STEP2_1X8(acc, x, w);
-			if (cfg->depth % 8 == 0) {
+	if (cfg->depth >= 4) {
+		do {
+			if (MF_HAS_STEPS && cfg->raw && pairs == 4) {
 				MF_STEP2_1X8(acc, x, w);
+				if (cfg->depth % 8 == 0) {
+					MF_STEP2_1X8(acc, x, w);
+				}
+			} else {
+				w = mf_fully_connected_group(acc, x, w, 4, cfg->raw, pairs);
+				x += 4;
 			}
-		} else {
-			w = mf_fully_connected_group(acc, x, w, 4, cfg->raw, pairs);
-			x += 4;
-		}
+		} while (x != end);
 	}
 	if (cfg->depth % 4 != 0) {
 		w = mf_fully_connected_group(acc, x, w, cfg->depth % 4, cfg->raw, pairs);

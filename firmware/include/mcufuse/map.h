@@ -62,4 +62,32 @@ MF_INLINE void mf_map_sliding_window(const struct mf_map *map, int base, int fir
 	}
 }
 
+/** @brief The rows that a step reads and writes one after the other, in tensors that stand in memory as a whole. */
+struct mf_rows {
+	const uint8_t *in; /**< row 0 */
+	uint8_t *out;      /**< row 0 */
+	void *scratch;     /**< or state, or NULL */
+	int32_t in_bytes;  /**< bytes of a row */
+	int32_t out_bytes; /**< bytes of a row; 0 if all ticks write the same */
+	int16_t ticks;
+	int16_t in_height; /**< rows of the tensor */
+	int16_t first;     /**< the first row that tick 0 reads */
+	int16_t stride;    /**< from a tick's first row to the next one's */
+	uint8_t count;     /**< rows that a tick reads */
+	uint8_t step;      /**< from one of them to the next */
+};
+
+/** @brief The rows that tick @p y reads; NULL where they are padding. */
+MF_UNUSED static void mf_rows_window(const struct mf_rows *rows, int y, const int8_t **in)
+{
+	int r = rows->stride * y + rows->first;
+
+	for (int i = 0; i < rows->count; i++) {
+		in[i] = r < 0 || r >= rows->in_height
+				? NULL
+				: (const int8_t *)rows->in + r * rows->in_bytes;
+		r += rows->step;
+	}
+}
+
 #endif /* MCUFUSE_MAP_H_ */

@@ -166,6 +166,16 @@ MF_INLINE int32_t mf_requant_exact(const struct mf_requant_cfg *rq, int32_t m, i
 	return y < rq->lo ? rq->lo : (y > rq->hi ? rq->hi : (int32_t)y);
 }
 
+/** @brief An entry of HIGH_WIDE from one of HIGH; its first word is not set, see mf_requant_start(). */
+MF_INLINE void mf_requant_unpack(const struct mf_requant_cfg *rq, const int32_t *entry,
+				 int32_t wide[3])
+{
+	const int32_t r = (int32_t)((uint32_t)entry[0] << (32 - MF_REQUANT_R_BITS));
+
+	wide[1] = mf_requant_word(rq, entry, 1);
+	wide[2] = r >> (32 - MF_REQUANT_R_BITS);
+}
+
 /** @brief The output for the accumulator @p acc of the channel of @p entry. */
 MF_INLINE int32_t mf_requant(const struct mf_requant_cfg *rq, const int32_t *entry, int32_t acc)
 {

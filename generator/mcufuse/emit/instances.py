@@ -32,10 +32,6 @@ class Instance:
     users: tuple[str, ...]  # step names
 
 
-def _fixed(step: Step) -> tuple[tuple[str, CValue], ...]:
-    return tuple(f for f in step.lowered.cfg.fields if f[0] not in step.lowered.variable)
-
-
 def choose_instances(
     net: str, names: Sequence[str], steps: Sequence[Step], least_to_share: int
 ) -> tuple[tuple[Instance, ...], dict[str, Instance]]:
@@ -44,7 +40,7 @@ def choose_instances(
     families: dict[tuple[object, ...], list[str]] = {}
     for name, step in by_name.items():
         if not isinstance(step.op, Feed):
-            families.setdefault((step.lowered.function, _fixed(step)), []).append(name)
+            families.setdefault(step.lowered.family, []).append(name)
     instances: list[Instance] = []
     for members in families.values():
         cfgs = dict.fromkeys(by_name[n].lowered.cfg for n in members)

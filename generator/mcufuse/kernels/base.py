@@ -151,8 +151,19 @@ class Lowered:
     scratch_bytes: int = 0  # alive during a tick only
     state_bytes: int = 0  # alive from the first to the last tick (reductions); passed instead of scratch
     instructions: int = 0  # estimated for the whole operator on the core
-    code_bytes: int = 0  # estimated, of one instance: operators with equal `function` and `cfg` share it
+    code_bytes: int = 0  # estimated, of one instance, see `emit.instances`
     variable: tuple[str, ...] = ()  # fields of cfg that the function may also take at run time, at a small cost
+
+    @property
+    def constant_bytes(self) -> int:
+        """Size of its constant arrays."""
+        fields = (*self.cfg.fields, *self.data.fields)
+        return sum(value.bytes for _, value in fields if isinstance(value, CArray))
+
+    @property
+    def family(self) -> tuple[str, tuple[tuple[str, CValue], ...]]:
+        """Equal for operators that can share an instance: the function and the fields that must be constants."""
+        return self.function, tuple(f for f in self.cfg.fields if f[0] not in self.variable)
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,7 +162,7 @@ def _lower_sized_dsp(shape: _Shape, plan: RequantPlan) -> Lowered | Refusal:
     op = shape.op
     if op.groups > 1 or op.dilation[1] > 1 or shape.taps > 65532:
         return Refusal(function, "groups, dilation or more than 65,532 values in a window")
-    flat, plan = _filled(shape, plan.widened())
+    flat, plan = _filled(shape, plan)
     raw = raw_possible(flat, BLOCK)
     weights = CArray("int32_t", pack_words(flat, BLOCK, raw), "weights")
     fields = _sized_fields(shape, plan, None, int(flat.shape[1]))
@@ -170,7 +170,9 @@ def _lower_sized_dsp(shape: _Shape, plan: RequantPlan) -> Lowered | Refusal:
         *((f"shape.{name}", value) for name, value in fields), ("weights", weights), ("direct", int(shape.direct)),
     )  # fmt: skip
     common = tuple(field for field in plan.cfg_fields() if field[0] != "rq_shift")
-    pixel = flat.shape[0] * ((0.9 if raw else 1.05) * flat.shape[1] + plan.instructions + 5)
+    pixel = flat.shape[0] * (
+        (0.9 if raw else 1.05) * flat.shape[1] + plan.instructions + (6 if plan.mode is Mode.HIGH else 5)
+    )
     aligned = shape.taps // shape.kernel[0] % 4 == 0
     gather = 1.3 * shape.taps + (40 if shape.direct else (1.4 if aligned else 8.0) * shape.taps + 80)
     return Lowered(
@@ -235,7 +237,7 @@ def _lower_dsp(shape: _Shape, plan: RequantPlan) -> Lowered:
         rows=shape.rows,
         scratch_bytes=8 * steps + gathered,
         instructions=int(shape.out_h * shape.out_w * (pixel + widen)),
-        code_bytes=1100 if shape.out_w % 2 else 850,
+        code_bytes=500 if shape.out_w == 1 else 1100 if shape.out_w % 2 else 800,
     )
 
 
@@ -305,7 +307,8 @@ def _base_code(shape: _Shape, plan: RequantPlan) -> int:
     """Bytes of an instance of `mf_conv2d_row_s8`."""
     block = 56 * min(shape.taps, 8) + 220 + (150 if plan.mode is Mode.SPLIT else 0)
     blocks = (1.0 if shape.out_c // BLOCK else 0.0) + (0.7 if shape.out_c % BLOCK else 0.0)
-    return int(block * blocks * (1.7 if shape.out_w % 2 else 1.0)) + (100 if shape.direct else 380)
+    pixels = 0.55 if shape.out_w == 1 else 1.7 if shape.out_w % 2 else 1.0
+    return int(block * blocks * pixels) + (100 if shape.direct else 380)
 
 
 class Conv2DKernel(Kernel[Conv2D]):
@@ -365,9 +368,11 @@ class Conv2DKernel(Kernel[Conv2D]):
         if isinstance(plan, Refusal):
             return [Refusal(function, plan.reason)]
         shape = _Shape(op, in_w, in_c, out_h, out_w, flat, (k_h, k_w))
-        ways: list[Lowered | Refusal] = [_lower_base(shape, plan), _lower_sized(shape, plan)]
+        ways: list[Lowered | Refusal] = [_lower_base(shape, p) for p in plan.variants()]
+        ways.append(_lower_sized(shape, plan))
         if context.core.isa is not Isa.BASE:
-            ways += [_lower_dsp(shape, plan), _lower_odd_dsp(shape, plan), _lower_sized_dsp(shape, plan)]
+            ways += [_lower_dsp(shape, plan), _lower_odd_dsp(shape, plan)]
+            ways += [_lower_sized_dsp(shape, p) for p in plan.variants()]
         if context.core.isa is Isa.MVE:
             ways.append(_lower_mve(shape, plan))
         return ways

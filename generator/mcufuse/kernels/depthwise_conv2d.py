@@ -61,7 +61,7 @@ def _lower_base(
         data=_data("mf_depthwise_conv2d_data", op, CArray("int8_t", np.ascontiguousarray(flat), "weights"), plan),
         rows=rows,
         instructions=int(rows.ticks * flat.shape[0] * out_w / strip * per_strip),
-        code_bytes=470 if out_w <= strip else 900,
+        code_bytes=150 if out_w == 1 else 470 if out_w <= strip else 900,
     )
 
 
@@ -99,6 +99,58 @@ def _lower_sized(
     )
 
 
+def _packed_dsp(flat: Array) -> CArray:
+    """3x3 weights [channels, 9] in the order of `mcufuse/depthwise_conv2d_dsp.h`."""
+    w = flat.astype(np.int8).reshape(-1, 3, 3)
+    taps = w[:, [0, 0, 1, 1, 0, 2, 1, 2, 2], [0, 1, 0, 1, 2, 0, 2, 1, 2]]
+    sign = (w[:, 2, 2] >> 7)[:, None]
+    packed = np.ascontiguousarray(np.concatenate([taps, sign, 0 * sign, 0 * sign], axis=1))
+    return CArray("int32_t", packed.view(np.int32), "weights")
+
+
+def _no_dsp(op: DepthwiseConv2D, flat: Array, window: Window, size: tuple[int, int], out: tuple[int, int]) -> str:
+    """Why `mcufuse/depthwise_conv2d_dsp.h` cannot do a layer; "" if it can. Sizes are (height, width)."""
+    stride, left = op.stride[1], op.padding.left
+    right = max((out[1] - 1) * stride - left + 3 - size[1], 0)
+    if (window.count, flat.shape[1], op.dilation[1], op.multiplier) != (3, 9, 1, 1):
+        return "not a 3x3 window without dilation, one output for each input channel"
+    if stride > 2 or left > 1 or right > 1 or (stride == 1 and left + right > size[1]):
+        return f"stride {stride} or padding of {left} and {right} columns"
+    if any(not window.rows(tick, size[0]) for tick in range(out[0])):
+        return "a window of padding only"
+    return ""
+
+
+def _lower_sized_dsp(
+    op: DepthwiseConv2D, flat: Array, widths: tuple[int, int, int, int], rows: RowPlan, plan: RequantPlan
+) -> Lowered | Refusal:
+    """`mf_depthwise_conv2d_sized_row_s8_dsp`, for 3x3 windows."""
+    function = "mf_depthwise_conv2d_sized_row_s8_dsp"
+    in_h, in_w, in_c, out_w = widths
+    window = rows.reads[0]
+    assert isinstance(window, Window)
+    if reason := _no_dsp(op, flat, window, (in_h, in_w), (rows.ticks, out_w)):
+        return Refusal(function, reason)
+    stride, left = op.stride[1], op.padding.left
+    right = max((out_w - 1) * stride - left + 3 - in_w, 0)
+    data: tuple[tuple[str, CValue], ...] = (
+        ("weights", _packed_dsp(flat)), ("requant", plan.array()), ("in_c", in_c), ("out_w", out_w),
+        ("pad_left", left), ("pad_right", right), ("rq_shift", plan.shift), ("in_zero", op.in_zero),
+        ("out_zero", op.out_zero),
+    )  # fmt: skip
+    common = tuple(field for field in plan.cfg_fields() if field[0] != "rq_shift")
+    pixel = (20 if stride == 1 else 26) + plan.widened().instructions
+    return Lowered(
+        function=function,
+        header="mcufuse/depthwise_conv2d_sized_dsp.h",
+        cfg=CStruct("mf_depthwise_conv2d_sized_dsp_cfg", (("stride_w", stride), *common)),
+        data=CStruct("mf_depthwise_conv2d_sized_dsp_data", data),
+        rows=rows,
+        instructions=int(rows.ticks * in_c * (out_w * pixel + 76)),
+        code_bytes=450,
+    )
+
+
 def _lower_dsp(
     op: DepthwiseConv2D, flat: Array, widths: tuple[int, int, int, int], rows: RowPlan, plan: RequantPlan
 ) -> Lowered | Refusal:
@@ -110,16 +162,8 @@ def _lower_dsp(
     assert isinstance(window, Window)
     stride, left = op.stride[1], op.padding.left
     right = max((out_w - 1) * stride - left + 3 - in_w, 0)
-    if (window.count, flat.shape[1], op.dilation[1], op.multiplier) != (3, 9, 1, 1):
-        return Refusal(function, "not a 3x3 window without dilation, one output for each input channel")
-    if stride > 2 or left > 1 or right > 1 or (stride == 1 and left + right > in_w):
-        return Refusal(function, f"stride {stride} or padding of {left} and {right} columns")
-    if any(not window.rows(tick, in_h) for tick in range(rows.ticks)):
-        return Refusal(function, "a window of padding only")
-    w = flat.astype(np.int8).reshape(-1, 3, 3)
-    taps = w[:, [0, 0, 1, 1, 0, 2, 1, 2, 2], [0, 1, 0, 1, 2, 0, 2, 1, 2]]
-    sign = (w[:, 2, 2] >> 7)[:, None]
-    packed = np.ascontiguousarray(np.concatenate([taps, sign, 0 * sign, 0 * sign], axis=1))
+    if reason := _no_dsp(op, flat, window, (in_h, in_w), (rows.ticks, out_w)):
+        return Refusal(function, reason)
     fields = (
         ("in_c", in_c), ("out_w", out_w), ("stride_w", stride), ("in_zero", op.in_zero),
         ("pad_left", left), ("pad_right", right),
@@ -133,14 +177,14 @@ def _lower_dsp(
         data=CStruct(
             "mf_depthwise_conv2d_dsp_data",
             (
-                ("weights", CArray("int32_t", packed.view(np.int32), "weights")),
+                ("weights", _packed_dsp(flat)),
                 ("requant", plan.array()),
                 ("out_zero", op.out_zero),
             ),
         ),
         rows=rows,
         instructions=int(rows.ticks * in_c * (out_w * pixel + 26)),
-        code_bytes=660 if out_w <= 6 else 1280,
+        code_bytes=600 if out_w <= 6 else 1050,
     )
 
 
@@ -270,11 +314,11 @@ class DepthwiseConv2DKernel(Kernel[DepthwiseConv2D]):
         rows = window_rows(out_h, k_h, op.stride[0], op.dilation[0], op.padding.top)
         widths = (in_w, in_c, out_w)
         base = _lower_base(op, flat, widths, rows, plan)
-        ways: list[Lowered | Refusal] = [
-            base,
-            _lower_sized(op, flat, widths, rows, plan),
-        ]
+        ways: list[Lowered | Refusal] = [_lower_base(op, flat, widths, rows, p) for p in plan.variants()]
+        ways.append(_lower_sized(op, flat, widths, rows, plan))
         if context.core.isa is not Isa.BASE:
+            size = (in_h, in_w, in_c, out_w)
+            ways.append(_lower_sized_dsp(op, flat, size, rows, plan))
             ways.append(_lower_dsp(op, flat, (in_h, in_w, in_c, out_w), rows, plan))
             ways.append(_lower_1d_dsp(op, flat, (in_h, in_w, in_c, out_w), rows, plan))
         if context.core.isa is Isa.MVE:

@@ -113,6 +113,11 @@ class RequantPlan:
         common = np.broadcast_to(np.array(self.common[:count], np.int32), (self.entries.shape[0], count))
         return replace(self, entries=np.concatenate([self.entries, common], axis=1), common=None)
 
+    def variants(self) -> list[RequantPlan]:
+        """The plan and, where it is another one, `widened()`: a larger table, an instruction an output less."""
+        wide = self.widened()
+        return [self] if wide.mode is self.mode else [self, wide]
+
     def widened(self) -> RequantPlan:
         """The same with HIGH_WIDE instead of HIGH, entries (bias + B, M, R)."""
         if self.mode is not Mode.HIGH or self.common:
