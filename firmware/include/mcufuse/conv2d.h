@@ -110,8 +110,11 @@ MF_INLINE void mf_conv2d_row_s8(const struct mf_conv2d_cfg *cfg, const struct mf
 		int8_t *to = out + g * out_c;
 		const int8_t *x = cfg->direct ? in[0] : window;
 
-		for (int p = 0; p < cfg->out_w; p += 2) {
-			const int np = cfg->out_w % 2 == 0 || p + 1 < cfg->out_w ? 2 : 1;
+		for (int p = 0; p < cfg->out_w; p += MF_DOT_PIXELS) {
+			const int np =
+				MF_DOT_PIXELS == 2 && (cfg->out_w % 2 == 0 || p + 1 < cfg->out_w)
+					? 2
+					: 1;
 
 			for (int q = 0; !cfg->direct && q < np; q++) {
 				mf_conv2d_gather(cfg, in, p + q, g * channels, data->in_zero,
@@ -122,8 +125,8 @@ MF_INLINE void mf_conv2d_row_s8(const struct mf_conv2d_cfg *cfg, const struct mf
 			} else {
 				mf_dot_pixels(&dot, x, w, entry, to, out_c, 1);
 			}
-			to += 2 * cfg->out_c;
-			x += cfg->direct ? 2 * dot.distance : 0;
+			to += MF_DOT_PIXELS * cfg->out_c;
+			x += cfg->direct ? MF_DOT_PIXELS * dot.distance : 0;
 		}
 	}
 }

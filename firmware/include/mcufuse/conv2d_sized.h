@@ -100,8 +100,8 @@ MF_INLINE void mf_conv2d_sized_row_s8(const struct mf_conv2d_sized_cfg *cfg,
 	int8_t *window = scratch;
 
 	(void)tick;
-	for (int p = 0; p < d->out_w; p += 2) {
-		if (p + 1 < d->out_w) {
+	for (int p = 0; p < d->out_w; p += MF_DOT_PIXELS) {
+		if (MF_DOT_PIXELS == 2 && p + 1 < d->out_w) {
 			mf_conv2d_window(d, in, p, 2, window);
 			mf_conv2d_window(d, in, p + 1, 2, window + 4);
 			mf_dot_pixels(&dot, window, d->weights, entry, out, d->out_c, 2);
@@ -109,7 +109,7 @@ MF_INLINE void mf_conv2d_sized_row_s8(const struct mf_conv2d_sized_cfg *cfg,
 			mf_conv2d_window(d, in, p, 1, window);
 			mf_dot_pixels(&dot, window, d->weights, entry, out, d->out_c, 1);
 		}
-		out += 2 * d->out_c;
+		out += MF_DOT_PIXELS * d->out_c;
 	}
 }
 

@@ -58,6 +58,13 @@
 #define MF_DOT_STEP_2X4(a, x, w, distance) (void)(a), (void)(x), (void)(w)
 #endif
 
+/** Pixels of a block. Armv6-M reaches eight registers: four sums, a value, a weight and two pointers. */
+#if defined(__ARM_ARCH_6M__)
+#define MF_DOT_PIXELS 1
+#else
+#define MF_DOT_PIXELS 2
+#endif
+
 /** Most output channels of a block. */
 #define MF_DOT_CHANNELS 8
 

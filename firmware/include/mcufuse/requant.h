@@ -191,10 +191,10 @@ MF_INLINE int32_t mf_requant(const struct mf_requant_cfg *rq, const int32_t *ent
 		high = mf_multiply_high_add(acc, mf_requant_word(rq, entry, 1), high);
 	} else if (mode == MF_REQUANT_AFFINE) {
 		offset = mf_requant_offset(entry + 1);
-		high = (int32_t)((offset + (int64_t)acc * entry[0]) >> 32);
+		high = mf_multiply_add_high(offset, acc, entry[0]);
 	} else if (mode == MF_REQUANT_SPLIT) {
 		offset = mf_requant_word(rq, entry, 2) ^ (acc >> 31);
-		high = (int32_t)((offset + (int64_t)acc * mf_requant_word(rq, entry, 1)) >> 32);
+		high = mf_multiply_add_high(offset, acc, mf_requant_word(rq, entry, 1));
 		high += (int32_t)((uint32_t)(2 * rq->out_zero + 1) << (rq->shift - 1));
 	} else {
 		return mf_requant_exact(rq, mf_requant_word(rq, entry, 1),

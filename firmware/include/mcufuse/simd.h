@@ -56,6 +56,37 @@ MF_INLINE int32_t mf_shift_clamp(int32_t x, int shift, int32_t lo, int32_t hi)
 	return mf_clamp(x >> shift, lo, hi);
 }
 
+/** @brief The high word of @p a * @p b. */
+MF_INLINE int32_t mf_multiply_high(int32_t a, int32_t b)
+{
+#if defined(__ARM_ARCH_6M__)
+	/* no long multiplication: by halves, none of whose sums leaves 32 bits */
+	const uint32_t a_lo = (uint16_t)a;
+	const uint32_t b_lo = (uint16_t)b;
+	const int32_t a_hi = a >> 16;
+	const int32_t b_hi = b >> 16;
+	const int32_t cross = (int32_t)((a_lo * b_lo) >> 16) + a_hi * (int32_t)b_lo;
+	const int32_t other = (int32_t)(uint16_t)cross + (int32_t)a_lo * b_hi;
+
+	return a_hi * b_hi + (cross >> 16) + (other >> 16);
+#else
+	return (int32_t)(((int64_t)a * b) >> 32);
+#endif
+}
+
+/** @brief The high word of @p c + @p a * @p b. */
+MF_INLINE int32_t mf_multiply_add_high(int64_t c, int32_t a, int32_t b)
+{
+#if defined(__ARM_ARCH_6M__)
+	const uint32_t low = (uint32_t)a * (uint32_t)b;
+	const uint32_t carry = low + (uint32_t)c < low;
+
+	return (int32_t)((uint32_t)mf_multiply_high(a, b) + (uint32_t)(c >> 32) + carry);
+#else
+	return (int32_t)((c + (int64_t)a * b) >> 32);
+#endif
+}
+
 /** @brief @p r plus the high word of @p a * @p b. */
 MF_INLINE int32_t mf_multiply_high_add(int32_t a, int32_t b, int32_t r)
 {
@@ -65,7 +96,7 @@ MF_INLINE int32_t mf_multiply_high_add(int32_t a, int32_t b, int32_t r)
 	__asm__("smmla %0, %1, %2, %3" : "=r"(y) : "r"(a), "r"(b), "r"(r));
 	return y;
 #else
-	return (int32_t)((uint32_t)(int32_t)(((int64_t)a * b) >> 32) + (uint32_t)r);
+	return (int32_t)((uint32_t)mf_multiply_high(a, b) + (uint32_t)r);
 #endif
 }
 
