@@ -28,10 +28,10 @@ class Objective:
     level: str = "-O2"
 
 
-BALANCED = Objective(1.05, 3, 0.0135)
+BALANCED = Objective(1.05, 3, 0.0122)
 OBJECTIVES = {
     Optimize.BALANCED: BALANCED,
-    Optimize.RAM: Objective(1.0, 3, 0.0135),
+    Optimize.RAM: Objective(1.0, 3, 0.0122),
     Optimize.LATENCY: Objective(math.inf, _NEVER, 0.0001),
     Optimize.FLASH: Objective(1.05, 2, 0.12, level="-Os"),
 }

@@ -338,7 +338,7 @@ KEYS: tuple[Key, ...] = (
         Choice(Optimize),
         "What to favour where memory, speed and size pull apart; the budget holds in any case. `latency`: code "
         "specialised for each shape, the fewest steps in line buffers. `ram`: the least arena. `flash`: layers share "
-        "code wherever they can, compiled with -Os (the others: -O2). `balanced`: a KiB of code must save 1.35 % of "
+        "code wherever they can, compiled with -Os (the others: -O2). `balanced`: a KiB of code must save 1.22 % of "
         "the instructions.",
         "`balanced`",
         "balanced",

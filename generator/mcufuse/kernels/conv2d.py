@@ -263,7 +263,7 @@ def _lower_odd_dsp(shape: _Shape, plan: RequantPlan) -> Lowered | Refusal:
     two = (12 * steps + 3 * steps / 6 + 57) / 8
     three = (9 * steps + 2 * steps / (4 if steps % 8 else 8) + 60) / 6
     row = shape.out_c * ((shape.out_w - 3) * two + 3 * three + shape.out_w * (plan.instructions - 4))
-    widen = 1.5 * taps + (0 if by_rows else 0.8 * taps) + (0 if shape.direct else 16 * shape.kernel[0])
+    widen = 1.5 * taps + (0 if by_rows else 0.8 * taps) + (0 if shape.direct else 60 * shape.kernel[0])
     return Lowered(
         function=function,
         header="mcufuse/conv2d_odd_dsp.h",

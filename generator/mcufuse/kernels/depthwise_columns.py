@@ -53,6 +53,7 @@ def lower_columns(
     )  # fmt: skip
     per_block = out_w * (20.5 if plan.mode is Mode.HIGH_WIDE else 24) + 20
     interleave = (1.1 * in_w + 0.4 * (left + right)) * channels + 60 * -(-channels // group)
+    left_over = 200 * -(-channels // group) if channels % LANES else 0
     return Lowered(
         function=function,
         header="mcufuse/depthwise_columns_mve.h",
@@ -60,7 +61,7 @@ def lower_columns(
         data=CStruct("mf_depthwise_columns_data", data),
         rows=rows,
         scratch_bytes=16 + 4 * columns * group + 64,
-        instructions=int(rows.ticks * (-(-channels // LANES) * per_block + interleave + 40)),
+        instructions=int(rows.ticks * (1.08 * (-(-channels // LANES) * per_block + interleave + 40) + left_over)),
         code_bytes=450 + (150 if channels % LANES else 0),
         variable=("in_w", "in_c", "out_w", "group", "pad_left", "pad_right", "stride_w", "dilation_w"),
     )

@@ -169,7 +169,7 @@ def _lower_dsp(
         ("pad_left", left), ("pad_right", right),
         *plan.cfg_fields(),
     )  # fmt: skip
-    pixel = (10 if stride == 1 else 14) + plan.instructions + (1 if out_w <= 6 else 5)
+    pixel = (10 if stride == 1 else 14) + plan.instructions + (1 if out_w <= 12 else 5)
     return Lowered(
         function=function,
         header="mcufuse/depthwise_conv2d_dsp.h",
@@ -183,7 +183,7 @@ def _lower_dsp(
             ),
         ),
         rows=rows,
-        instructions=int(rows.ticks * in_c * (out_w * pixel + 26)),
+        instructions=int(rows.ticks * in_c * (out_w * pixel + 17)),
         code_bytes=600 if out_w <= 6 else 1050,
     )
 

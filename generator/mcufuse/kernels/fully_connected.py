@@ -46,6 +46,7 @@ def _lower_dsp(op: FullyConnected, weights: Array, plan: RequantPlan) -> Lowered
     raw = raw_possible(weights, BLOCK)
     packed = CArray("int32_t", pack_words(weights, BLOCK, raw), "weights")
     cfg = (("depth", depth), ("out_c", out_c), ("raw", int(raw)), *plan.cfg_fields())
+    channel = (1.0 if raw else 1.13) * 2 * steps_of(depth) + plan.instructions + 4  # in a whole block
     return Lowered(
         function="mf_fully_connected_row_s8_dsp",
         header="mcufuse/fully_connected_dsp.h",
@@ -55,7 +56,7 @@ def _lower_dsp(op: FullyConnected, weights: Array, plan: RequantPlan) -> Lowered
             (("weights", packed), ("requant", plan.array()), ("out_zero", op.out_zero)),
         ),
         rows=RowPlan(ticks=1, reads=(Whole(),)),
-        instructions=int(out_c * ((1.0 if raw else 1.13) * 2 * steps_of(depth) + plan.instructions + 4)),
+        instructions=int(30 + (out_c + 0.35 * (out_c % BLOCK)) * channel),
         code_bytes=700,
     )
 
