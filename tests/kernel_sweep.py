@@ -46,6 +46,7 @@ ROW_FUNCTION = re.compile(
     r"\bMF_INLINE void\s+(mf_\w+)\(\s*const struct \w+ \*\w+,\s*const struct \w+ \*\w+,\s*const int8_t \*const \*in,"
     r"\s*int8_t \*out,\s*int tick,\s*void \*\w+\)"
 )
+# What a function needs is told by the end of its name.
 _NEEDS = {"_dsp": (Isa.DSP, Isa.MVE), "_mve": (Isa.MVE,)}
 
 ATTEMPTS = 40

@@ -20,7 +20,7 @@ import mcufuse
 from kernel_harness import Case, oracle_of
 from kernel_sweep import ROW_FUNCTION, offered, row_functions, sweep
 from kernel_sweep_cases import MAKERS, input_sets
-from mcufuse.ir import Add, AvgPool2D, Conv2D, DepthwiseConv2D, Lut, MaxPool2D, Op, Rounding
+from mcufuse.ir import Add, AvgPool2D, Bottleneck, Conv2D, DepthwiseConv2D, Lut, MaxPool2D, Op, Rounding
 from mcufuse.kernels import KERNELS
 from mcufuse.target import CORES, core_by_name
 
@@ -101,7 +101,11 @@ def test_inputs_are_extreme() -> None:
 
 
 @pytest.mark.qemu
-@pytest.mark.parametrize("kind", MAKERS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=pytest.mark.slow if kind is Bottleneck else ()) for kind in MAKERS],
+    ids=[kind.__name__ for kind in MAKERS],
+)
 def test_some_cases(kind: type[Op]) -> None:
     """Few, on the core that has all row functions."""
     (outcome,) = sweep([kind], [M55], 30, seed=2)
