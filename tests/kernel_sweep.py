@@ -194,6 +194,69 @@ static MF_NOINLINE int32_t mf_shift_clamp(int32_t x, int shift, int32_t lo, int3
 	}
 	exit(3);
 }
+#include "mcufuse/vector.h"
+#if MF_HAS_VECTOR_RUNS
+/* the same for the counts of a window: a window is cut into parts with the counts below */
+#define RUNS(f)   RUN(f, 0) RUN(f, 1) RUN(f, 2) RUN(f, 7)
+#define FOUR_FIRST(f) RUNS(f) RUNS(f + 1) RUNS(f + 2) RUNS(f + 3)
+#define ALL_FIRST FOUR_FIRST(1) FOUR_FIRST(5) FOUR_FIRST(9) FOUR_FIRST(13)
+static MF_NOINLINE void part_1x4(int32x4_t *s, const int8_t **x, const int8_t **w, int first, int rest)
+{
+	const int8_t *px = *x, *pw = *w;
+	int32x4_t v0;
+
+#define RUN(f, r) case (f) * 8 + (r): MF_VECTOR_RUNS_1X4(v0, px, pw, f, r); break;
+	switch (first * 8 + rest) {
+	ALL_FIRST
+	default: exit(8);
+	}
+#undef RUN
+	s[0] = vaddq_s32(s[0], v0);
+	*x = px;
+	*w = pw;
+}
+static MF_NOINLINE void part_2x4(int32x4_t *s, const int8_t **x, const int8_t **y, const int8_t **w,
+	int first, int rest)
+{
+	const int8_t *px = *x, *py = *y, *pw = *w;
+	int32x4_t v0, v1;
+
+#define RUN(f, r) case (f) * 8 + (r): MF_VECTOR_RUNS_2X4(v0, v1, px, py, pw, f, r); break;
+	switch (first * 8 + rest) {
+	ALL_FIRST
+	default: exit(8);
+	}
+#undef RUN
+	s[0] = vaddq_s32(s[0], v0);
+	s[1] = vaddq_s32(s[1], v1);
+	*x = px;
+	*y = py;
+	*w = pw;
+}
+static int part_rest(int rest)
+{
+	return rest >= 7 ? 7 : MF_MIN(rest, 2);
+}
+#undef MF_VECTOR_RUNS_1X4
+#undef MF_VECTOR_RUNS_2X4
+#define MF_VECTOR_RUNS_1X4(s0, x0, w, first_, rest_)                                               \\
+	do {                                                                                       \\
+		int32x4_t s_ = vdupq_n_s32(0);                                                     \\
+		for (int f_ = first_, n_ = rest_; n_ >= 0; n_ -= part_rest(n_) + 1, f_ = 16) {     \\
+			part_1x4(&s_, &x0, &w, f_, part_rest(n_));                                 \\
+		}                                                                                  \\
+		s0 = s_;                                                                           \\
+	} while (false)
+#define MF_VECTOR_RUNS_2X4(s0, s1, x0, x1, w, first_, rest_)                                       \\
+	do {                                                                                       \\
+		int32x4_t s_[2] = {vdupq_n_s32(0), vdupq_n_s32(0)};                                \\
+		for (int f_ = first_, n_ = rest_; n_ >= 0; n_ -= part_rest(n_) + 1, f_ = 16) {     \\
+			part_2x4(s_, &x0, &x1, &w, f_, part_rest(n_));                             \\
+		}                                                                                  \\
+		s0 = s_[0];                                                                        \\
+		s1 = s_[1];                                                                        \\
+	} while (false)
+#endif
 static void fits(int good, const char *what)
 {
 	if (!good) {
