@@ -96,7 +96,9 @@ def window(rng: Rng) -> tuple[int, int]:
 
 
 def conv(rng: Rng, rounding: Rounding, i: int) -> Case:
-    """Many input channels, many output channels, both medium, both any."""
+    """Many input channels, many output channels, both medium, both any; at times what suits pairs of values."""
+    if i % 8 == 2:
+        return paired_conv(rng, rounding)
     pairs = ((channels(rng), few(rng)), (few(rng), channels(rng)), (few(rng) * 3, few(rng) * 3))
     in_c, out_c = pairs[i % 4] if i % 4 < 3 else (channels(rng), channels(rng))
     k_h, k_w = window(rng)
@@ -114,6 +116,21 @@ def conv(rng: Rng, rounding: Rounding, i: int) -> Case:
     if rng.random() < 0.5:
         fixed["stride"] = int(rng.integers(1, 4))
     return conv_case(rng, rounding, **fixed)
+
+
+def paired_conv(rng: Rng, rounding: Rounding) -> Case:
+    """Whole blocks of channels, windows of up to a multiple of eight values, no weight of -128."""
+    k_h, k_w = window(rng) if rng.random() < 0.5 else (1, 1)
+    in_c = 8 * int(rng.integers(1, 6)) - (int(rng.integers(4)) if k_h * k_w == 1 else 0)
+    out_c = -(-channels(rng) // 4) * 4
+    if in_c * out_c * k_h * k_w > 20000:
+        out_c = 4 * int(rng.integers(1, 9))
+    fixed = {"in_c": in_c, "out_c": out_c, "k_h": k_h, "k_w": k_w, "groups": 1, "h": int(rng.integers(1, 4))}
+    case_ = conv_case(rng, rounding, stride=int(rng.integers(1, 3)), w=int(rng.integers(3, 12)), **fixed)
+    weights = case_.graph.tensors["w"]
+    assert weights.data is not None
+    tame = replace(weights, data=np.maximum(weights.data, -127))
+    return replace(case_, graph=case_.graph.with_(tensors=[tame]))
 
 
 def depthwise(rng: Rng, rounding: Rounding, i: int) -> Case:

@@ -53,7 +53,7 @@ def test_row_functions_are_told_by_their_signature() -> None:
 @pytest.mark.parametrize("core", CORES, ids=lambda core: core.name)
 def test_every_row_function_is_offered(core: object) -> None:
     assert isinstance(core, type(M55))
-    assert set().union(*(offered(kind, core, 24) for kind in MAKERS)) == row_functions(core)
+    assert set().union(*(offered(kind, core, 60) for kind in MAKERS)) == row_functions(core)
 
 
 def cases_of(kind: type[Op], count: int) -> list[Case]:
