@@ -44,8 +44,10 @@ def fit(layers: Sequence[Layer]) -> Terms:
     size = scaled.shape[1]
     best: Terms = (1.0, *(0.0,) * (size - 1))
     best_error = float(np.square(scaled[:, 0] - 1).sum())
-    for count in range(1, min(size, len(seen) - 2) + 1 if len(seen) > 2 else 2):
-        found = [found for chosen in itertools.combinations(range(size), count) if (found := _fit(scaled, chosen))]
+    few = len(seen) <= 2  # they do not tell the terms apart: only the kernel's own estimate is scaled
+    for count in range(1, 2 if few else min(size, len(seen) - 2) + 1):
+        ways = itertools.combinations(range(1 if few else size), count)
+        found = [found for chosen in ways if (found := _fit(scaled, chosen))]
         error, terms = min(found, default=(np.inf, best))
         if error < 0.75 * best_error:
             best, best_error = terms, error

@@ -34,7 +34,10 @@ from mcufuse.kernels.base import CArray, Indexed, LowerContext, Lowered, Refusal
 from mcufuse.oracle import evaluate_op
 from mcufuse.target import core_by_name
 
-__all__ = ["Case", "Result", "check_cases", "run_cases", "run_op", "single_op_graph"]
+__all__ = [
+    "PRELUDE", "RUNNERS", "Case", "Result", "align_of", "check_cases", "modes", "run_cases", "run_op",
+    "single_op_graph",
+]  # fmt: skip
 
 Array = npt.NDArray[Any]
 INCLUDE = Path(__file__).resolve().parents[1] / "firmware" / "include"
@@ -142,7 +145,7 @@ def input_bytes(cases: Sequence[Case]) -> bytes:
     return b"".join(np.ascontiguousarray(array).tobytes() for case in cases for array in case.inputs)
 
 
-def _modes(lowered: Lowered) -> list[str]:
+def modes(lowered: Lowered) -> list[str]:
     in_place = [f"inplace{i}" for i, allowed in enumerate(lowered.rows.in_place) if allowed]
     shifted = [mode.replace("inplace", "shifted") for mode in in_place]
     return ["whole", "ring", *(mode for pair in zip(in_place, shifted, strict=True) for mode in pair)]
@@ -155,7 +158,7 @@ def split(cases: Sequence[Case], ways: Sequence[Sequence[Lowered]], data: bytes)
         out = case.graph.tensors[case.op.output]
         mine = []
         for way in lowered:
-            for mode in _modes(way):
+            for mode in modes(way):
                 array = np.frombuffer(data, np.dtype(out.dtype.value), out.elements, at).reshape(out.shape)
                 mine.append(Result(way.function, mode, array))
                 at += out.bytes
@@ -166,7 +169,7 @@ def split(cases: Sequence[Case], ways: Sequence[Sequence[Lowered]], data: bytes)
 
 def program_text(cases: Sequence[Case], ways: Sequence[Sequence[Lowered]]) -> str:
     headers = sorted({way.header for lowered in ways for way in lowered})
-    parts = [_PRELUDE, *(f'#include "{header}"\n' for header in headers)]
+    parts = [PRELUDE, *(f'#include "{header}"\n' for header in headers)]
     arrays: dict[tuple[str, bytes], str] = {}
     entries: list[str] = []
     for index, (case, lowered) in enumerate(zip(cases, ways, strict=True)):
@@ -178,7 +181,7 @@ def program_text(cases: Sequence[Case], ways: Sequence[Sequence[Lowered]]) -> st
     parts.append(f"static const struct variant *const variants[] = {{{', '.join(entries)}}};\n")
     parts.append(f"static const long input_bytes[] = {{{', '.join(map(str, sizes)) or '0'}}};\n")
     parts.append(f"static const int input_count[] = {{{', '.join(map(str, counts))}}};\n")
-    parts.append(_DRIVER)
+    parts += [RUNNERS, _MAIN]
     return "".join(parts)
 
 
@@ -202,7 +205,7 @@ def _variant(case: Case, way: Lowered, name: str, index: int, arrays: dict[tuple
     for i, (operand, access) in enumerate(zip(names, way.rows.reads, strict=True)):
         tensor = case.graph.tensors[operand]
         height, _, _ = tensor.hwc
-        fields = f".height = {height}, .row_bytes = {tensor.row_bytes}, .align = {_align(tensor)}"
+        fields = f".height = {height}, .row_bytes = {tensor.row_bytes}, .align = {align_of(tensor)}"
         if isinstance(access, Window):
             fields += f", .kind = WINDOW, .stride = {access.stride}, .offset = {access.offset}"
             fields += f", .count = {access.count}, .step = {access.step}"
@@ -221,17 +224,17 @@ def _variant(case: Case, way: Lowered, name: str, index: int, arrays: dict[tuple
     text += (
         f'static const struct variant {name} = {{.name = "{way.function}", .index = {index}, .tick = {name}_tick,'
         f" .ticks = {way.rows.ticks}, .at_end = {int(way.rows.writes.at_end)}, .out_bytes = {out.bytes},"
-        f" .out_row = {out.row_bytes}, .out_align = {_align(out)}, .memory = {memory},"
+        f" .out_row = {out.row_bytes}, .out_align = {align_of(out)}, .memory = {memory},"
         f" .state = {int(way.state_bytes > 0)}, .operands = {len(operands)}, .operand = {{{', '.join(operands)}}}}};\n"
     )
     return text
 
 
-def _align(tensor: Tensor) -> int:
+def align_of(tensor: Tensor) -> int:
     return 4 if tensor.dtype in (DType.F32, DType.S32) else 1
 
 
-_PRELUDE = """\
+PRELUDE = """\
 #include <stdio.h>
 #include <stdlib.h>
 #include <stdint.h>
@@ -256,9 +259,10 @@ struct variant {
 };
 """
 
-_DRIVER = """\
+RUNNERS = """\
 #define POISON 0x5a
-static FILE *source, *sink;
+/* takes the next bytes of a variant's output */
+static void emit(const int8_t *at, long bytes);
 
 struct block {
 	uint8_t *base;
@@ -375,7 +379,7 @@ static void run_whole(const struct variant *v, int8_t **input)
 			}
 		}
 	}
-	fwrite(out.at, 1, out.bytes, sink);
+	emit(out.at, out.bytes);
 	for (int i = 0; i < v->operands; i++) {
 		free(in[i].base);
 	}
@@ -449,7 +453,7 @@ static void run_ring(const struct variant *v, int8_t **input, int over)
 			}
 		}
 		if (!v->at_end || t == v->ticks - 1) {
-			fwrite(target, 1, v->out_row, sink);
+			emit(target, v->out_row);
 		}
 	}
 	for (int i = 0; i < v->operands; i++) {
@@ -490,10 +494,32 @@ static void run_shifted(const struct variant *v, int8_t **input, int over)
 		if (!block_intact(&memory) || !block_intact(&both)) {
 			fail(v, "shifted", t, "wrote outside the output or the scratch");
 		}
-		fwrite(both.at, 1, v->out_row, sink);
+		emit(both.at, v->out_row);
 		free(both.base);
 	}
 	free(memory.base);
+}
+
+/* all modes, see above */
+static void run_modes(const struct variant *v, int8_t **input)
+{
+	run_whole(v, input);
+	run_ring(v, input, -1);
+	for (int i = 0; i < v->operands; i++) {
+		if (v->operand[i].in_place) {
+			run_ring(v, input, i);
+			run_shifted(v, input, i);
+		}
+	}
+}
+"""
+
+_MAIN = """\
+static FILE *source, *sink;
+
+static void emit(const int8_t *at, long bytes)
+{
+	fwrite(at, 1, bytes, sink);
 }
 
 int main(void)
@@ -522,14 +548,7 @@ int main(void)
 				next++;
 			}
 		}
-		run_whole(v, input);
-		run_ring(v, input, -1);
-		for (int i = 0; i < v->operands; i++) {
-			if (v->operand[i].in_place) {
-				run_ring(v, input, i);
-				run_shifted(v, input, i);
-			}
-		}
+		run_modes(v, input);
 	}
 	for (int i = 0; i < 16; i++) {
 		free(input[i]);

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from kernel_harness import INCLUDE, Case, compare, input_bytes, lowerings, program_text, split
 from mcufuse.machines import MACHINES
-from mcufuse.target import CORES
+from mcufuse.target import core_by_name
 
-__all__ = ["check_on_target"]
+__all__ = ["build", "check_on_target", "run"]
 
 _START = """\
 #include <stdint.h>
@@ -70,28 +70,39 @@ SECTIONS
 
 def check_on_target(cases: Sequence[Case], core: str, folder: Path, opt: str = "-O2", only: str = "") -> None:
     """Builds the cases for a core, runs them in QEMU and compares with the oracle; `only`: see `check_cases`."""
-    machine = next(m for m in MACHINES if m.core == core)
-    flags = next(c for c in CORES if c.name == core).gcc
     ways = [lowerings(case, core, only) for case in cases]
+    build(core, folder, program_text(cases, ways), opt, ("-Werror",))
+    (folder / "input").write_bytes(input_bytes(cases))
+    run(core, folder)
+    compare(cases, split(cases, ways, (folder / "output").read_bytes()), f"{core} {opt}")
+
+
+def build(core: str, folder: Path, program: str, opt: str = "-O2", flags: Sequence[str] = ()) -> None:
+    """Makes cases.elf in the folder from the C of a program that uses host files."""
+    machine = next(m for m in MACHINES if m.core == core)
     script = _SCRIPT.format(
         boot=machine.boot, code=machine.code.origin, code_length=machine.code.length, ram=machine.ram.origin,
         ram_length=machine.ram.length,
     )  # fmt: skip
-    texts = {"cases.c": program_text(cases, ways), "start.c": _START, "memory.ld": script}
+    texts = {"cases.c": program, "start.c": _START, "memory.ld": script}
     for name, text in texts.items():
         (folder / name).write_text(text)
-    (folder / "input").write_bytes(input_bytes(cases))
     command = [
-        "arm-none-eabi-gcc", *flags, "-std=c11", opt, "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter",
-        "-Wno-unused-function", "-DFILES", f"-I{INCLUDE}", "-nostartfiles", "--specs=rdimon.specs", "-Tmemory.ld",
-        "cases.c", "start.c", "-o", "cases.elf",
+        "arm-none-eabi-gcc", *core_by_name(core).gcc, "-std=c11", opt, "-Wall", "-Wextra", "-Wno-unused-parameter",
+        "-Wno-unused-function", *flags, "-DFILES", f"-I{INCLUDE}", "-nostartfiles", "--specs=rdimon.specs",
+        "-Tmemory.ld", "cases.c", "start.c", "-o", "cases.elf",
     ]  # fmt: skip
-    build = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert build.returncode == 0, build.stderr[:4000]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[:4000]
+
+
+def run(core: str, folder: Path, seconds: int = 300) -> str:
+    """Runs cases.elf in its folder, where its host files are; returns what it wrote to the console."""
+    machine = next(m for m in MACHINES if m.core == core)
     emulator = [
-        "timeout", "-s", "KILL", "300", "qemu-system-arm", "-M", machine.board, *machine.qemu, "-nographic",
+        "timeout", "-s", "KILL", str(seconds), "qemu-system-arm", "-M", machine.board, *machine.qemu, "-nographic",
         "-semihosting-config", "enable=on,target=native", "-kernel", "cases.elf",
     ]  # fmt: skip
-    run = subprocess.run(emulator, cwd=folder, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
-    assert run.returncode == 0, f"exit code {run.returncode}: {run.stdout[-500:]}{run.stderr[-2000:]}"
-    compare(cases, split(cases, ways, (folder / "output").read_bytes()), f"{core} {opt}")
+    done = subprocess.run(emulator, cwd=folder, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+    assert done.returncode == 0, f"exit code {done.returncode}: {done.stdout[-500:]}{done.stderr[-2000:]}"
+    return done.stdout + done.stderr

@@ -25,6 +25,11 @@ def test_depthwise_3x3(core: str, opt: str, tmp_path: Path) -> None:
     check_on_target(depthwise_3x3(2, 12), core, tmp_path, opt, only=SIZED_DSP)
 
 
+def test_assembly_finds_its_registers(tmp_path: Path) -> None:
+    """A layer whose run-time sizes leave the compiler few registers."""
+    check_on_target(cases_of("conv2d", 4, 6)[3:4], "cortex-m55", tmp_path, "-Os", only="sized_row_s8_dsp")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("opt", ["-O0", "-Os", "-O3"])
 @pytest.mark.parametrize("core", [core.name for core in CORES])
