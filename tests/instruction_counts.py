@@ -22,7 +22,7 @@ __all__ = ["ALLOWED", "BASELINES", "CORES", "NETWORKS", "count_instructions", "l
 TESTS = Path(__file__).resolve().parent
 BASELINES = TESTS / "data" / "instructions.json"
 NETWORKS = ("kws", "ic", "vww", "ad", "sww")
-CORES = ("cortex-m3", "cortex-m4", "cortex-m55")
+CORES = ("cortex-m0plus", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55")
 ALLOWED = 1.01  # of the baseline
 _INPUTS = 3  # the greatest count of these
 

@@ -21,6 +21,13 @@ def test_no_more_instructions_than_stored(network: str, core: str) -> None:
     )
 
 
+@pytest.mark.parametrize("core", ["cortex-m7", "cortex-m33"])
+def test_cores_with_the_same_instructions_take_as_many(core: str) -> None:
+    stored = load_baselines()
+    for network in NETWORKS:
+        assert stored[core][network] == pytest.approx(stored["cortex-m4"][network], rel=0.05)
+
+
 def test_baselines_are_complete() -> None:
     stored = load_baselines()
     assert {core: set(counts) for core, counts in stored.items()} == {core: set(NETWORKS) for core in CORES}
