@@ -162,6 +162,17 @@ def test_target_fed_by_rows(network: str, core: str, tmp_path: Path) -> None:
     on_target(network, core, "-O2", FEW, tmp_path, rows=True)
 
 
+@pytest.mark.qemu
+@pytest.mark.parametrize("flags", [("-Og", "-g"), ("-O2", "-g", "-fno-omit-frame-pointer")], ids=" ".join)
+@pytest.mark.parametrize("core_name", ["cortex-m3", "cortex-m4", "cortex-m55"])
+def test_compiles_for_a_debugger(core_name: str, flags: tuple[str, ...], tmp_path: Path) -> None:
+    core = core_by_name(core_name)
+    generated = write_network(compiled("vww", core), tmp_path)
+    include = firmware_dir() / "include"
+    command = ["arm-none-eabi-gcc", *core.gcc, *flags, "-DMCUFUSE_DEBUG", "-std=c11", "-Wall", "-Wextra", "-Werror"]
+    subprocess.run([*command, f"-I{include}", "-c", generated / "vww.c", "-o", tmp_path / "vww.o"], check=True)
+
+
 @pytest.mark.slow
 @pytest.mark.qemu
 @pytest.mark.parametrize("level", LEVELS)

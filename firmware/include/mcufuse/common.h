@@ -36,6 +36,15 @@
 #define MF_HAS_MVE 0
 #endif
 
+/* Whether constants reach the assembly and the registers suffice for it. -Og cannot be told from -O1 here, and neither
+ * can -fno-omit-frame-pointer: who compiles with them defines MCUFUSE_DEBUG and gets plain C in those places.
+ */
+#if defined(__OPTIMIZE__) && !defined(MCUFUSE_DEBUG)
+#define MF_OPTIMIZED 1
+#else
+#define MF_OPTIMIZED 0
+#endif
+
 #define MF_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define MF_MAX(a, b) ((a) > (b) ? (a) : (b))
 

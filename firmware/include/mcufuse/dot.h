@@ -21,7 +21,7 @@
 
 #include <mcufuse/requant.h>
 
-#if defined(__thumb2__) && defined(__OPTIMIZE__)
+#if defined(__thumb2__) && MF_OPTIMIZED
 #define MF_HAS_DOT_STEP 1
 
 /**

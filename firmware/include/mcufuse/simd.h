@@ -15,7 +15,7 @@
 
 #include <mcufuse/common.h>
 
-#if defined(__ARM_FEATURE_SAT) && defined(__OPTIMIZE__)
+#if defined(__ARM_FEATURE_SAT) && MF_OPTIMIZED
 #define MF_HAS_SAT 1
 #else
 #define MF_HAS_SAT 0

@@ -16,7 +16,7 @@
 #include <mcufuse/simd.h>
 
 /* For cores with MVE and -Os, GCC 12 keeps one register to itself. */
-#if MF_HAS_DSP && defined(__OPTIMIZE__) && !(MF_HAS_MVE && defined(__OPTIMIZE_SIZE__))
+#if MF_HAS_DSP && MF_OPTIMIZED && !(MF_HAS_MVE && defined(__OPTIMIZE_SIZE__))
 #define MF_HAS_STEPS 1
 
 /** @brief One step of two pixels and four channels. */

@@ -108,7 +108,7 @@ MF_INLINE void mf_fill_s8(int8_t *to, int8_t value, int n)
 #endif
 }
 
-#if MF_HAS_MVE && defined(__OPTIMIZE__)
+#if MF_HAS_MVE && MF_OPTIMIZED
 #define MF_HAS_VECTOR_RUNS 1
 
 /*
