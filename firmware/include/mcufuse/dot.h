@@ -154,7 +154,8 @@ MF_INLINE const int8_t *mf_dot_walk(const struct mf_dot_cfg *cfg, int32_t acc[2]
 {
 	const int unroll = mf_dot_unroll(cfg->depth);
 	const int rest = cfg->depth % unroll;
-	const bool step = MF_HAS_DOT_STEP && np == 2 && nb == 4 && cfg->distance < 4096;
+	const bool step = MF_HAS_DOT_STEP && np == 2 && nb == 4 && cfg->distance < 4096 &&
+			  __builtin_constant_p(cfg->distance);
 	const int8_t *end = x + (cfg->depth - rest);
 
 	do {
