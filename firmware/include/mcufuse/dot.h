@@ -21,7 +21,7 @@
 
 #include <mcufuse/requant.h>
 
-#if defined(__thumb2__) && MF_OPTIMIZED
+#if defined(__thumb2__) && !MF_HAS_DSP && MF_OPTIMIZED
 #define MF_HAS_DOT_STEP 1
 
 /**
