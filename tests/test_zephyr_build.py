@@ -24,6 +24,7 @@ KWS = REPO / "examples" / "kws" / "kws.yaml"
 MODELS = REPO / "examples" / "models"
 BOARD = "qemu_cortex_m3"
 LM3S_CYCLE_NS = 80  # QEMU's lm3s6965evb out of reset: 200 MHz divided by 16
+AN547_CYCLE_NS = 31.25  # QEMU's mps3-an547: 32 MHz
 
 
 def running_qemus(build: Path) -> list[str]:
@@ -90,11 +91,24 @@ def test_zephyr_costs_no_speed(kws: Path) -> None:
 
     QEMU's cycle counter runs with the emulated board's clock, and an instruction takes 2^shift ns (-icount).
     """
-    cycles = [int(n) for n in re.findall(r"PASS, (\d+) cycles", (kws / "run.log").read_text())]
-    shift = int(re.findall(r"CONFIG_QEMU_ICOUNT_SHIFT=(\d+)", (kws / "zephyr" / ".config").read_text())[0])
-    instructions = [n * LM3S_CYCLE_NS / 2**shift for n in cycles]
+    assert_as_bare_metal((kws / "run.log").read_text(), kws, LM3S_CYCLE_NS, "cortex-m3")
+
+
+def test_zephyr_costs_no_speed_with_vectors() -> None:
+    """The same on a core with MVE, whose registers Zephyr saves with the FPU's."""
+    build = fresh("test_kws_an547")
+    icount = ["--", "-DCONFIG_QEMU_ICOUNT=y", "-DCONFIG_QEMU_ICOUNT_SHIFT=6"]
+    done = west("mcufuse", "run", KWS, "-b", "mps3/corstone300/an547", "-d", build, "--timeout", "600", *icount)
+    assert done.returncode == 0, done.stdout
+    assert_as_bare_metal(done.stdout, build, AN547_CYCLE_NS, "cortex-m55")
+
+
+def assert_as_bare_metal(log: str, build: Path, cycle_ns: float, core: str) -> None:
+    cycles = [int(n) for n in re.findall(r"PASS, (\d+) cycles", log)]
+    shift = int(re.findall(r"CONFIG_QEMU_ICOUNT_SHIFT=(\d+)", (build / "zephyr" / ".config").read_text())[0])
+    instructions = [n * cycle_ns / 2**shift for n in cycles]
     assert len(instructions) == 4
-    assert instructions == pytest.approx([load_baselines()["cortex-m3"]["kws"]] * 4, rel=0.02)
+    assert instructions == pytest.approx([load_baselines()[core]["kws"]] * 4, rel=0.02)
 
 
 def test_report_of_the_image(kws: Path) -> None:
