@@ -19,7 +19,6 @@ from mcufuse.config import load_config
 from mcufuse.costs import (
     STREAMED_TICK,
     bytes_moved,
-    constant_bytes,
     corrected,
     plan_instructions,
     streamed_ticks,
@@ -29,6 +28,7 @@ from mcufuse.costs_table import CORRECTIONS
 from mcufuse.cycles import cycles_per_instruction, estimated_cycles, flash_stalls
 from mcufuse.ir import Graph
 from mcufuse.lowering import lower_graph
+from mcufuse.objective import BALANCED
 from mcufuse.plan.arena import plan_arena
 from mcufuse.report import render_plain
 from mcufuse.schedule import make_steps
@@ -90,7 +90,7 @@ def test_bytes_moved() -> None:
 def test_a_limit_of_scratch_prefers_lean_kernels() -> None:
     network = graph()
     most = [
-        max(low.scratch_bytes for low in lower_graph(network, M4, scratch_limit=limit)[0].values())
+        max(low.scratch_bytes for low in lower_graph(network, M4, replace(BALANCED, scratch_limit=limit))[0].values())
         for limit in (None, 100, 0)
     ]
     assert most == sorted(most, reverse=True)
@@ -110,7 +110,7 @@ def test_cycles_of_a_flash_that_waits() -> None:
     lowered, macs = lower_graph(network, M4)
     (step,) = make_steps(network, lowered, macs)
     output = network.tensors[step.op.output]
-    code, constants = step.lowered.code_bytes, constant_bytes(step)
+    code, constants = step.lowered.code_bytes, step.lowered.constant_bytes
     lines = -(-code // 16) + -(-constants // 16)  # each line once: both caches hold everything
     cached = Flash(5, 16, icache_bytes=code, dcache_bytes=constants)
     assert flash_stalls(Flash(), step, output, 16_000) == 0

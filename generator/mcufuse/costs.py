@@ -14,13 +14,13 @@ from dataclasses import replace
 
 from .costs_table import CORRECTIONS
 from .ir import Tensor
-from .kernels.base import CArray, Lowered
+from .kernels.base import Lowered
 from .plan.arena import ArenaPlan
 from .schedule import Feed, Step
 from .target import Core
 
 __all__ = [
-    "STREAMED_TICK", "bytes_moved", "constant_bytes", "corrected", "plan_instructions", "streamed_ticks", "terms",
+    "STREAMED_TICK", "bytes_moved", "corrected", "plan_instructions", "streamed_ticks", "terms",
 ]  # fmt: skip
 
 STREAMED_TICK = 24
@@ -48,8 +48,9 @@ def corrected(lowered: Lowered, core: Core, macs: int, output: Tensor) -> Lowere
 
 
 def plan_instructions(steps: Sequence[Step], plan: ArenaPlan) -> int:
-    """Modelled instructions of one inference."""
-    return sum(step.lowered.instructions for step in steps) + STREAMED_TICK * streamed_ticks(steps, plan)
+    """Modelled instructions of one inference; a joined step has none."""
+    running = [step for k, step in enumerate(steps) if k not in plan.joined]
+    return sum(step.lowered.instructions for step in running) + STREAMED_TICK * streamed_ticks(steps, plan)
 
 
 def streamed_ticks(steps: Sequence[Step], plan: ArenaPlan) -> int:
@@ -73,10 +74,4 @@ def bytes_moved(step: Step) -> int:
         for operand in step.operands
         for tick in range(step.ticks)
     )
-    return reads + constant_bytes(step) + step.out_height * step.out_row_bytes
-
-
-def constant_bytes(step: Step) -> int:
-    """Bytes of weights, biases, multipliers and tables that a step reads."""
-    fields = (*step.lowered.cfg.fields, *step.lowered.data.fields)
-    return sum(value.bytes for _, value in fields if isinstance(value, CArray))
+    return reads + step.lowered.constant_bytes + step.out_height * step.out_row_bytes

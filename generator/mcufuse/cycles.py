@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .costs import constant_bytes
 from .ir import Tensor
 from .schedule import Step
 from .target import Core, Flash, Isa
@@ -77,7 +76,7 @@ def estimated_cycles(core: Core, flash: Flash, step: Step, output: Tensor, instr
 
 def flash_stalls(flash: Flash, step: Step, output: Tensor, instructions: int) -> int:
     """Cycles that the core waits for code and constants of a step."""
-    code, constants = step.lowered.code_bytes, constant_bytes(step)
+    code, constants = step.lowered.code_bytes, step.lowered.constant_bytes
     if code > flash.icache_bytes:
         code = instructions * _INSTRUCTION_BYTES
     if constants > flash.dcache_bytes:

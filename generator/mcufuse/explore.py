@@ -143,7 +143,7 @@ class _Explorer:
 
     def lower(self, graph: Graph, scratch: int | None) -> tuple[dict[str, Lowered], dict[str, int]]:
         """As the configuration's objective says, with at most `scratch` bytes of scratch."""
-        return lower_graph(graph, self.core, scratch_limit=scratch, objective=objective_of(self.config))
+        return lower_graph(graph, self.core, replace(objective_of(self.config), scratch_limit=scratch))
 
     def limits(self) -> list[int | None]:
         """Limits of scratch that change the choice of kernels, none first."""
@@ -199,7 +199,11 @@ class _Explorer:
         lowered, macs = self.lower(cut, scratch)
         graph, steps, plan = best_order(cut, lowered, macs, mode is InputMode.ROWS, allowed)
         check_plan(graph, steps, plan)
-        instances, _ = choose_instances("n", step_names(graph, steps), steps, objective.least_to_share)
+        names = step_names(graph, steps)
+        running = [k for k in range(len(steps)) if k not in plan.joined]
+        instances, _ = choose_instances(
+            "n", [names[k] for k in running], [steps[k] for k in running], objective.least_to_share
+        )
         once = sum(self.lower(self.graph, None)[1].values())
         return Point(
             number=0,

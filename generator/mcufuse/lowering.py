@@ -22,11 +22,9 @@ from .target import Core
 __all__ = ["lower_graph"]
 
 
-def lower_graph(
-    graph: Graph, core: Core, *, scratch_limit: int | None = None, objective: Objective = BALANCED
-) -> tuple[dict[str, Lowered], dict[str, int]]:
-    """(lowered, MACs) by operator name. With `scratch_limit` (bytes) a row function that takes more scratch is chosen
-    only where each of the others takes even more; of the objective only what it says of code counts.
+def lower_graph(graph: Graph, core: Core, objective: Objective = BALANCED) -> tuple[dict[str, Lowered], dict[str, int]]:
+    """(lowered, MACs) by operator name. A row function that takes more than `objective.scratch_limit` bytes of scratch
+    is chosen only where each of the others takes even more.
 
     Raises `UserError` naming every operator that no row function accepts, with the reason of each.
     """
@@ -46,7 +44,7 @@ def lower_graph(
             continue
         macs[op.name] = kernel.macs(op, graph) if kernel else 0
         fits = [corrected(o, core, macs[op.name], graph.tensors[op.output]) for o in fits]
-        ways[op.name] = fits if scratch_limit is None else _lean(fits, scratch_limit)
+        ways[op.name] = fits if objective.scratch_limit is None else _lean(fits, objective.scratch_limit)
     problems.raise_if_any()
     return _choose(ways, objective), macs
 

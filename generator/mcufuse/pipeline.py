@@ -127,7 +127,7 @@ def compile_graph(
     if strips is not None:
         graph = apply_strips(graph, strips, least_planner(core, fed_rows, objective))
         verify(graph)
-    lowered, macs = lower_graph(graph, core, scratch_limit=objective.scratch_limit, objective=objective)
+    lowered, macs = lower_graph(graph, core, objective)
     sliding = None
     if hop is not None:
         steps = make_steps(graph, lowered, macs, fed_rows=True)
@@ -161,7 +161,7 @@ def least_planner(core: Core, fed_rows: bool, objective: Objective) -> Planner:
     """Plans for the least memory."""
 
     def plan(graph: Graph) -> tuple[Sequence[Step], ArenaPlan]:
-        lowered, macs = lower_graph(graph, core, scratch_limit=objective.scratch_limit, objective=objective)
+        lowered, macs = lower_graph(graph, core, objective)
         return best_order(graph, lowered, macs, fed_rows, 1.0)[1:]
 
     return plan

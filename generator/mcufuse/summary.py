@@ -20,7 +20,8 @@ __all__ = ["CFLAGS", "SCHEMA_VERSION", "summarize"]
 SCHEMA_VERSION = 1
 WRITTEN_BY_PRODUCERS = "written by its producers"
 """In place of a kernel: a step that is left out."""
-CFLAGS = ("-O2", "-std=c11", "-ffunction-sections", "-fdata-sections")
+CFLAGS = ("-std=c11", "-ffunction-sections", "-fdata-sections")
+"""Besides the level of optimisation, which is the objective's."""
 
 
 def summarize(
@@ -30,7 +31,7 @@ def summarize(
     steps: Sequence[Step],
     plan: ArenaPlan,
     sha256: str,
-    level: str = "-O2",
+    level: str,
 ) -> dict[str, Any]:
     """The report of a planned network; bytes throughout. `level` is the compiler's optimisation flag."""
     names = step_names(graph, steps)
@@ -56,7 +57,7 @@ def summarize(
         "notes": list(graph.notes),
         "sources": [f"{name}.c"],
         "include_dirs": ["include"],
-        "cflags": [level, *CFLAGS[1:]],
+        "cflags": [level, *CFLAGS],
         "model_sha256": sha256,
     }
 

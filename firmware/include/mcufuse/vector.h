@@ -134,66 +134,72 @@ MF_INLINE void mf_fill_s8(int8_t *to, int8_t value, int n)
 	"vldrb.u8 q3, [%[pw]], " n "\n\t" dot ".s8 r4, q0, q2\n\t" dot ".s8 r12, q1, q2\n\t" dot   \
 	".s8 r6, q0, q3\n\t" dot ".s8 lr, q1, q3\n\t"
 
+/* The first run, whole or with a predicate. */
+#define MF_RUN_FIRST_1                                                                             \
+	".if %c[first] < 16\n\t"                                                                   \
+	"vctp.8 %[count]\n\t"                                                                      \
+	"vpst\n\t"                                                                                 \
+	"vldrbt.u8 q0, [%[px]], %[first]\n\t"                                                      \
+	".else\n\t"                                                                                \
+	"vldrb.u8 q0, [%[px]], #16\n\t"                                                            \
+	".endif\n\t" MF_RUN_1X4("vmladav", "%[first]")
+#define MF_RUN_FIRST_2                                                                             \
+	".if %c[first] < 16\n\t"                                                                   \
+	"vctp.8 %[count]\n\t"                                                                      \
+	"vpstt\n\t"                                                                                \
+	"vldrbt.u8 q0, [%[px]], %[first]\n\t"                                                      \
+	"vldrbt.u8 q1, [%[py]], %[first]\n\t"                                                      \
+	".else\n\t"                                                                                \
+	"vldrb.u8 q0, [%[px]], #16\n\t"                                                            \
+	"vldrb.u8 q1, [%[py]], #16\n\t"                                                            \
+	".endif\n\t" MF_RUN_2X4("vmladav", "%[first]")
+
+/* The others. LR counts the runs of one pixel; with two it is one of the sums. */
+#define MF_RUN_REST_1                                                                              \
+	".if %c[rest]\n\t"                                                                         \
+	"movw %[count], %[rest]\n\t"                                                               \
+	"dls lr, %[count]\n"                                                                       \
+	"1:\n\t"                                                                                   \
+	"vldrb.u8 q0, [%[px]], #16\n\t" MF_RUN_1X4("vmladava", "#16") "le lr, 1b\n\t"              \
+								      ".endif\n\t"
+#define MF_RUN_REST_2                                                                              \
+	".if %c[rest]\n\t"                                                                         \
+	"movw %[count], %[rest]\n"                                                                 \
+	"1:\n\t"                                                                                   \
+	"vldrb.u8 q0, [%[px]], #16\n\t"                                                            \
+	"vldrb.u8 q1, [%[py]], #16\n\t" MF_RUN_2X4("vmladava", "#16") "subs %[count], #1\n\t"      \
+								      "bne 1b\n\t"                 \
+								      ".endif\n\t"
+
+/* The sums as vectors. */
+#define MF_RUN_SUMS_1                                                                              \
+	"vmov %q[v0][2], %q[v0][0], r0, r4\n\t"                                                    \
+	"vmov %q[v0][3], %q[v0][1], r2, r6\n\t"
+#define MF_RUN_SUMS_2                                                                              \
+	MF_RUN_SUMS_1                                                                              \
+	"vmov %q[v1][2], %q[v1][0], r8, r12\n\t"                                                   \
+	"vmov %q[v1][3], %q[v1][1], r10, lr\n\t"
+
 /** @brief The sums of one pixel times four channels. @p first and @p rest are constants. */
 #define MF_VECTOR_RUNS_1X4(s0, x0, w, first_, rest_)                                               \
 	do {                                                                                       \
 		int count_ = first_;                                                               \
 		mve_pred16_t vpr_; /* GCC has no name for a clobber */                             \
                                                                                                    \
-		__asm__(".if %c[first] < 16\n\t"                                                   \
-			"vctp.8 %[count]\n\t"                                                      \
-			"vpst\n\t"                                                                 \
-			"vldrbt.u8 q0, [%[px]], %[first]\n\t"                                      \
-			".else\n\t"                                                                \
-			"vldrb.u8 q0, [%[px]], #16\n\t"                                            \
-			".endif\n\t" MF_RUN_1X4(                                                   \
-				"vmladav",                                                         \
-				"%[first]") ".if %c[rest]\n\t"                                     \
-					    "movw %[count], %[rest]\n\t"                           \
-					    "dls lr, %[count]\n"                                   \
-					    "1:\n\t"                                               \
-					    "vldrb.u8 q0, [%[px]], #16\n\t" MF_RUN_1X4(            \
-						    "vmladava",                                    \
-						    "#16") "le lr, 1b\n\t"                         \
-							   ".endif\n\t"                            \
-							   "vmov %q[v0][2], %q[v0][0], r0, r4\n\t" \
-							   "vmov %q[v0][3], %q[v0][1], r2, r6"     \
+		__asm__(MF_RUN_FIRST_1 MF_RUN_REST_1 MF_RUN_SUMS_1                                 \
 			: [px] "+r"(x0), [pw] "+r"(w), [count] "+r"(count_), [v0] "=w"(s0),        \
 			  [vpr] "=Up"(vpr_)                                                        \
 			: [first] "i"(first_), [rest] "i"(rest_)                                   \
 			: "r0", "r2", "r4", "r6", "lr", "q0", "q2", "q3", "cc", "memory");         \
 	} while (false)
 
-/** @brief The same of two pixels; here LR is one of the sums. */
+/** @brief The same of two pixels. */
 #define MF_VECTOR_RUNS_2X4(s0, s1, x0, x1, w, first_, rest_)                                       \
 	do {                                                                                       \
 		int count_ = first_;                                                               \
-		mve_pred16_t vpr_; /* GCC has no name for a clobber */                             \
+		mve_pred16_t vpr_; /* as above */                                                  \
                                                                                                    \
-		__asm__(".if %c[first] < 16\n\t"                                                   \
-			"vctp.8 %[count]\n\t"                                                      \
-			"vpstt\n\t"                                                                \
-			"vldrbt.u8 q0, [%[px]], %[first]\n\t"                                      \
-			"vldrbt.u8 q1, [%[py]], %[first]\n\t"                                      \
-			".else\n\t"                                                                \
-			"vldrb.u8 q0, [%[px]], #16\n\t"                                            \
-			"vldrb.u8 q1, [%[py]], #16\n\t"                                            \
-			".endif\n\t" MF_RUN_2X4(                                                   \
-				"vmladav",                                                         \
-				"%[first]") ".if %c[rest]\n\t"                                     \
-					    "movw %[count], %[rest]\n"                             \
-					    "1:\n\t"                                               \
-					    "vldrb.u8 q0, [%[px]], #16\n\t"                        \
-					    "vldrb.u8 q1, [%[py]], #16\n\t" MF_RUN_2X4(            \
-						    "vmladava",                                    \
-						    "#16") "subs %[count], #1\n\t"                 \
-							   "bne 1b\n\t"                            \
-							   ".endif\n\t"                            \
-							   "vmov %q[v0][2], %q[v0][0], r0, r4\n\t" \
-							   "vmov %q[v0][3], %q[v0][1], r2, r6\n\t" \
-							   "vmov %q[v1][2], %q[v1][0], r8, "       \
-							   "r12\n\t"                               \
-							   "vmov %q[v1][3], %q[v1][1], r10, lr"    \
+		__asm__(MF_RUN_FIRST_2 MF_RUN_REST_2 MF_RUN_SUMS_2                                 \
 			: [px] "+r"(x0), [py] "+r"(x1), [pw] "+r"(w), [count] "+r"(count_),        \
 			  [v0] "=w"(s0), [v1] "=w"(s1), [vpr] "=Up"(vpr_)                          \
 			: [first] "i"(first_), [rest] "i"(rest_)                                   \

@@ -127,9 +127,6 @@ class _Emitter:
         whole = all(self.plan.buffer_of(storage).bytes >= height * row_bytes for storage, height, row_bytes in maps)
         return whole and isinstance(operand.access, Window) and not self.slides(operand)
 
-    def stands_whole(self, storage: str, size: int) -> bool:
-        return self.plan.buffer_of(storage).bytes >= size
-
     def streamed_stages(self) -> list[StageCandidate]:
         return [self.plan.stages[s] for s in self.streamed()]
 
